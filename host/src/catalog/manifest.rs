@@ -1,0 +1,192 @@
+//! `plugin.toml`: what a plugin says of itself and what it asks for. Asking gives nothing (I5).
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::config::{ConfigError, HttpPattern, PatternError, access, describe, parse_http};
+
+/// The manifest's name in a plugin's directory.
+pub const MANIFEST_FILE: &str = "plugin.toml";
+
+/// Names are at most this long, so that `plugin__tool` always fits MCP's 128 characters.
+const PLUGIN_NAME_MAX: usize = 48;
+
+/// A plugin's description of itself.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    #[serde(deserialize_with = "plugin_name")]
+    pub name: String,
+    pub version: String,
+    #[serde(default)]
+    pub description: String,
+    /// The component's file, beside the manifest.
+    #[serde(deserialize_with = "component_file")]
+    pub component: PathBuf,
+    #[serde(default)]
+    pub grants: Asked,
+}
+
+/// What a plugin asks for, each with the reason a person reads before giving it.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+pub struct Asked {
+    pub directories: Vec<AskedDirectory>,
+    pub http: Vec<AskedHttp>,
+    pub environment: Vec<AskedEnvironment>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct AskedDirectory {
+    /// The guest sees it as `/<name>`.
+    #[serde(deserialize_with = "directory_name")]
+    pub name: String,
+    #[serde(rename = "access", deserialize_with = "access")]
+    pub write: bool,
+    pub why: String,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct AskedHttp {
+    /// A host, `*.example.com`, or `*` for whichever hosts the operator gives.
+    pub host: HostPattern,
+    pub why: String,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct AskedEnvironment {
+    pub name: String,
+    pub why: String,
+}
+
+/// Hosts a plugin would like to reach. What the text leaves out (scheme, port) is left to who gives.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "String")]
+pub struct HostPattern {
+    pub text: String,
+    pub(super) parsed: HttpPattern,
+}
+
+impl TryFrom<String> for HostPattern {
+    type Error = PatternError;
+
+    fn try_from(text: String) -> Result<HostPattern, PatternError> {
+        let parsed = parse_http(&text)?;
+        Ok(HostPattern { text, parsed })
+    }
+}
+
+impl Manifest {
+    /// Parses the text of the manifest at `path`.
+    pub fn parse(text: &str, path: &Path) -> Result<Manifest, ConfigError> {
+        toml::from_str(text).map_err(|error| describe(path, text, &error))
+    }
+}
+
+/// Names of plugins: `a-z`, `0-9` and `-`. An underscore would blur where the plugin's name ends
+/// in `plugin__tool`.
+pub fn is_plugin_name(name: &str) -> bool {
+    (1..=PLUGIN_NAME_MAX).contains(&name.len())
+        && name
+            .bytes()
+            .all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+}
+
+fn plugin_name<'de, D: serde::Deserializer<'de>>(source: D) -> Result<String, D::Error> {
+    checked(
+        source,
+        is_plugin_name,
+        "a plugin's name is 1 to 48 of a-z, 0-9 and `-`",
+    )
+}
+
+fn directory_name<'de, D: serde::Deserializer<'de>>(source: D) -> Result<String, D::Error> {
+    checked(
+        source,
+        is_plugin_name,
+        "a directory's name is 1 to 48 of a-z, 0-9 and `-`",
+    )
+}
+
+fn component_file<'de, D: serde::Deserializer<'de>>(source: D) -> Result<PathBuf, D::Error> {
+    // A path out of the plugin's directory would make the host read, and compile, any file.
+    let is_plain = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['/', '\\']);
+    let rule = "the component is a file beside plugin.toml, named without a path";
+    checked(source, is_plain, rule).map(PathBuf::from)
+}
+
+fn checked<'de, D: serde::Deserializer<'de>>(
+    source: D,
+    fits: impl Fn(&str) -> bool,
+    rule: &str,
+) -> Result<String, D::Error> {
+    let text = String::deserialize(source)?;
+    match fits(&text) {
+        true => Ok(text),
+        false => Err(serde::de::Error::custom(format!("`{text}`: {rule}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    fn error(text: &str) -> String {
+        Manifest::parse(text, Path::new("plugin.toml"))
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn a_full_manifest_is_read() {
+        let text = r#"
+            name = "report-export"
+            version = "0.1.0"
+            description = "Exports reports."
+            component = "report_export.wasm"
+            [grants]
+            directories = [{ name = "input", access = "read", why = "the CSV files" }]
+            http = [{ host = "*", why = "the host under test" }]
+            environment = [{ name = "API_TOKEN", why = "to log in" }]
+        "#;
+        let manifest = Manifest::parse(text, Path::new("plugin.toml")).unwrap();
+        assert_eq!(manifest.name, "report-export");
+        assert!(!manifest.grants.directories[0].write);
+        assert_eq!(manifest.grants.http[0].host.parsed.host, "*");
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_the_one_that_was_meant() {
+        let text = "name = \"a\"\nversion = \"1\"\ncomponent = \"a.wasm\"\ndescripton = \"\"\n";
+        assert_snapshot!(error(text), @"plugin.toml:4: unknown key `descripton`, did you mean `description`? Known here: name, version, description, component, grants");
+    }
+
+    #[test]
+    fn a_component_elsewhere_is_refused() {
+        let text = "name = \"a\"\nversion = \"1\"\ncomponent = \"../a.wasm\"\n";
+        assert_snapshot!(error(text), @"plugin.toml:3: `../a.wasm`: the component is a file beside plugin.toml, named without a path");
+    }
+
+    #[test]
+    fn a_name_that_could_not_be_told_from_a_tool_is_refused() {
+        let text = "name = \"a_b\"\nversion = \"1\"\ncomponent = \"a.wasm\"\n";
+        assert_snapshot!(error(text), @"plugin.toml:1: `a_b`: a plugin's name is 1 to 48 of a-z, 0-9 and `-`");
+    }
+
+    #[test]
+    fn a_wish_without_a_reason_is_refused() {
+        let text = "name = \"a\"\nversion = \"1\"\ncomponent = \"a.wasm\"\n[grants]\nhttp = [{ host = \"*\" }]\n";
+        assert_snapshot!(error(text), @"plugin.toml:5: missing field `why`");
+    }
+
+    #[test]
+    fn a_manifest_without_a_component_is_refused() {
+        assert_snapshot!(error("name = \"a\"\nversion = \"1\"\n"), @"plugin.toml:1: missing field `component`");
+    }
+}

@@ -1,0 +1,395 @@
+//! Asks a person at the terminal. Every question can be declined or dismissed; none asks for a
+//! secret (MCP forbids it of forms).
+
+use std::io;
+
+use dialoguer::console::Term;
+use dialoguer::theme::ColorfulTheme;
+use dialoguer::{Input, MultiSelect, Select};
+use serde_json::{Map, Number, Value};
+
+use super::answers::{self, Field, FieldKind, Question, QuestionKind};
+use super::text;
+
+/// What a person did with a question.
+pub enum Asked {
+    Answered(Value),
+    /// Ctrl-C.
+    Interrupted,
+}
+
+/// Whether there is a person to ask.
+pub fn is_interactive() -> bool {
+    use std::io::IsTerminal;
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks one question and waits for the person.
+pub async fn ask(question: Question) -> io::Result<Asked> {
+    on_terminal(move || ask_blocking(&question)).await
+}
+
+/// Offers `choices`; None when the person interrupts or escapes.
+pub async fn choose(prompt: &str, choices: &'static [&'static str]) -> io::Result<Option<usize>> {
+    let prompt = prompt.to_owned();
+    on_terminal(move || {
+        Select::with_theme(&ColorfulTheme::default())
+            .with_prompt(prompt)
+            .items(choices)
+            .default(0)
+            .interact_opt()
+            .map_err(to_io)
+            .or_else(none_if_interrupted)
+    })
+    .await
+}
+
+async fn on_terminal<T: Send + 'static>(
+    prompt: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let result = tokio::task::spawn_blocking(prompt).await;
+    // A prompt that was interrupted leaves the cursor hidden.
+    let _ = Term::stderr().show_cursor();
+    result.map_err(io::Error::other)?
+}
+
+fn ask_blocking(question: &Question) -> io::Result<Asked> {
+    eprintln!(
+        "{} {}",
+        text::yellow("?"),
+        text::bold(&text::plain(&question.message))
+    );
+    let answer = match &question.kind {
+        QuestionKind::Url(url) => visit(url),
+        QuestionKind::Form(fields) => match fields.as_slice() {
+            [] => choose_action("Go ahead?", "Yes").map(|action| action.finish(Map::new())),
+            [field] if field.kind == FieldKind::Boolean => confirm(field),
+            fields => fill(fields),
+        },
+        QuestionKind::Other(method) => {
+            eprintln!("  it asks for {method}, which this client can't do; declining");
+            Ok(answers::decline())
+        }
+    };
+    match answer {
+        Ok(answer) => Ok(Asked::Answered(answer)),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Asked::Interrupted),
+        Err(error) => Err(error),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Action {
+    Send,
+    Again,
+    Decline,
+    Dismiss,
+}
+
+impl Action {
+    fn finish(self, content: Map<String, Value>) -> Value {
+        match self {
+            Action::Send | Action::Again => answers::accept(Some(content)),
+            Action::Decline => answers::decline(),
+            Action::Dismiss => answers::dismiss(),
+        }
+    }
+}
+
+const DECLINE: &str = "Decline to answer";
+const DISMISS: &str = "Dismiss the question";
+
+fn visit(url: &str) -> io::Result<Value> {
+    eprintln!("  open this page: {}", text::plain(url));
+    Ok(
+        match choose_action("Then", "Go on, the page is done or under way")? {
+            Action::Send | Action::Again => answers::accept(None),
+            other => other.finish(Map::new()),
+        },
+    )
+}
+
+fn choose_action(prompt: &str, send: &str) -> io::Result<Action> {
+    let chosen = select(prompt, &[send, DECLINE, DISMISS], 0)?;
+    Ok(match chosen {
+        Some(0) => Action::Send,
+        Some(1) => Action::Decline,
+        _ => Action::Dismiss,
+    })
+}
+
+/// A single yes or no needs no more than one key.
+fn confirm(field: &Field) -> io::Result<Value> {
+    let default = usize::from(field.default == Some(Value::Bool(false)));
+    let chosen = select(&label(field), &["Yes", "No", DECLINE, DISMISS], default)?;
+    let answered = |yes: bool| {
+        answers::accept(Some(Map::from_iter([(
+            field.name.clone(),
+            Value::Bool(yes),
+        )])))
+    };
+    Ok(match chosen {
+        Some(0) => answered(true),
+        Some(1) => answered(false),
+        Some(2) => answers::decline(),
+        _ => answers::dismiss(),
+    })
+}
+
+fn fill(fields: &[Field]) -> io::Result<Value> {
+    loop {
+        let mut content = Map::new();
+        for field in fields {
+            if let Some(value) = ask_field(field)? {
+                content.insert(field.name.clone(), value);
+            }
+        }
+        let chosen = select(
+            "Send this?",
+            &["Send", "Fill it in again", DECLINE, DISMISS],
+            0,
+        )?;
+        let action = match chosen {
+            Some(0) => Action::Send,
+            Some(1) => Action::Again,
+            Some(2) => Action::Decline,
+            _ => Action::Dismiss,
+        };
+        if !matches!(action, Action::Again) {
+            return Ok(action.finish(content));
+        }
+    }
+}
+
+/// None leaves an optional field out.
+fn ask_field(field: &Field) -> io::Result<Option<Value>> {
+    let prompt = label(field);
+    match &field.kind {
+        FieldKind::Boolean => {
+            let default = usize::from(field.default != Some(Value::Bool(true)));
+            let chosen = choose_option(&prompt, &["Yes", "No"], default, field.required)?;
+            Ok(chosen.map(|index| Value::Bool(index == 0)))
+        }
+        FieldKind::One(options) => {
+            let default = options
+                .iter()
+                .position(|(value, _)| field.default.as_ref().is_some_and(|d| d == value));
+            let titles = titles(options);
+            let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+            let chosen = choose_option(&prompt, &titles, default.unwrap_or(0), field.required)?;
+            Ok(chosen.map(|index| Value::String(options[index].0.clone())))
+        }
+        FieldKind::Many {
+            options,
+            min_items,
+            max_items,
+        } => choose_many(&prompt, field, options, *min_items, *max_items).map(Some),
+        FieldKind::Text { .. } | FieldKind::Number { .. } => ask_line(&prompt, field),
+    }
+}
+
+fn choose_option(
+    prompt: &str,
+    options: &[&str],
+    default: usize,
+    required: bool,
+) -> io::Result<Option<usize>> {
+    let mut shown = options.to_vec();
+    if !required {
+        shown.push("(leave out)");
+    }
+    let chosen = select(prompt, &shown, default)?;
+    Ok(chosen
+        .filter(|index| *index < options.len())
+        .or(required.then_some(default)))
+}
+
+fn choose_many(
+    prompt: &str,
+    field: &Field,
+    options: &[(String, String)],
+    min_items: usize,
+    max_items: usize,
+) -> io::Result<Value> {
+    let preset = field.default.as_ref().and_then(Value::as_array);
+    let is_preset = |value: &str| preset.is_some_and(|preset| preset.iter().any(|p| p == value));
+    let checked: Vec<bool> = options.iter().map(|(value, _)| is_preset(value)).collect();
+    loop {
+        let chosen = MultiSelect::with_theme(&ColorfulTheme::default())
+            .with_prompt(format!("{prompt} (space marks, enter ends)"))
+            .items(titles(options))
+            .defaults(&checked)
+            .interact()
+            .map_err(to_io)?;
+        if (min_items..=max_items).contains(&chosen.len()) {
+            let values = chosen.into_iter().map(|index| options[index].0.clone());
+            return Ok(values.collect());
+        }
+        eprintln!(
+            "  mark {}",
+            bounds(
+                Some(min_items),
+                Some(max_items).filter(|max| *max < usize::MAX)
+            )
+        );
+    }
+}
+
+fn ask_line(prompt: &str, field: &Field) -> io::Result<Option<Value>> {
+    let checked_field = field.clone();
+    let theme = ColorfulTheme::default();
+    let mut input = Input::<String>::with_theme(&theme)
+        .with_prompt(prompt)
+        .allow_empty(!field.required)
+        .validate_with(move |line: &String| check_line(line, &checked_field));
+    if let Some(default) = &field.default {
+        let shown = default
+            .as_str()
+            .map_or_else(|| default.to_string(), str::to_owned);
+        input = input.default(shown);
+    }
+    let line = input.interact_text().map_err(to_io)?;
+    match line.is_empty() && !field.required {
+        true => Ok(None),
+        false => Ok(parse_line(&line, field).ok()),
+    }
+}
+
+fn check_line(line: &str, field: &Field) -> Result<(), String> {
+    if line.is_empty() && !field.required {
+        return Ok(());
+    }
+    parse_line(line, field).map(drop)
+}
+
+/// Reads what was typed for a text or number field; the error says what would fit.
+fn parse_line(line: &str, field: &Field) -> Result<Value, String> {
+    match &field.kind {
+        FieldKind::Number {
+            integer,
+            minimum,
+            maximum,
+        } => {
+            let number = match integer {
+                true => line.trim().parse::<i64>().ok().map(Number::from),
+                false => line.trim().parse::<f64>().ok().and_then(Number::from_f64),
+            };
+            let what = if *integer {
+                "a whole number"
+            } else {
+                "a number"
+            };
+            let number = number.ok_or_else(|| format!("type {what}"))?;
+            let value = number.as_f64().unwrap_or_default();
+            let fits =
+                minimum.is_none_or(|min| value >= min) && maximum.is_none_or(|max| value <= max);
+            match fits {
+                true => Ok(Value::Number(number)),
+                false => Err(format!("type {what}, {}", bounds(*minimum, *maximum))),
+            }
+        }
+        FieldKind::Text {
+            min_length,
+            max_length,
+            format,
+        } => {
+            let length = line.chars().count();
+            if !(*min_length..=*max_length).contains(&length) {
+                let max = Some(*max_length).filter(|max| *max < usize::MAX);
+                return Err(format!(
+                    "type {} characters",
+                    bounds(Some(*min_length), max)
+                ));
+            }
+            if format.as_deref() == Some("email") && !line.contains('@') {
+                return Err("type an e-mail address".to_owned());
+            }
+            Ok(Value::String(line.to_owned()))
+        }
+        _ => Err("this field is chosen, not typed".to_owned()),
+    }
+}
+
+fn bounds<T: std::fmt::Display>(min: Option<T>, max: Option<T>) -> String {
+    match (min, max) {
+        (Some(min), Some(max)) => format!("from {min} to {max}"),
+        (Some(min), None) => format!("at least {min}"),
+        (None, Some(max)) => format!("at most {max}"),
+        (None, None) => "any".to_owned(),
+    }
+}
+
+fn label(field: &Field) -> String {
+    let name = field.title.as_deref().unwrap_or(&field.name);
+    match &field.description {
+        Some(description) => text::plain_line(&format!("{name} ({description})"), 160),
+        None => text::plain_line(name, 160),
+    }
+}
+
+fn titles(options: &[(String, String)]) -> Vec<String> {
+    options
+        .iter()
+        .map(|(_, title)| text::plain_line(title, 120))
+        .collect()
+}
+
+/// None when the person escapes.
+fn select(prompt: &str, items: &[&str], default: usize) -> io::Result<Option<usize>> {
+    Select::with_theme(&ColorfulTheme::default())
+        .with_prompt(prompt)
+        .items(items)
+        .default(default)
+        .interact_opt()
+        .map_err(to_io)
+}
+
+fn to_io(error: dialoguer::Error) -> io::Error {
+    let dialoguer::Error::IO(error) = error;
+    error
+}
+
+fn none_if_interrupted<T>(error: io::Error) -> io::Result<Option<T>> {
+    match error.kind() {
+        io::ErrorKind::Interrupted => Ok(None),
+        _ => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn field(schema: Value) -> Field {
+        let requests = json!({ "k": { "method": "elicitation/create", "params": {
+            "requestedSchema": { "properties": { "f": schema }, "required": ["f"] },
+        } } });
+        let mut questions = answers::questions(requests.as_object().unwrap());
+        match questions.remove(0).kind {
+            QuestionKind::Form(mut fields) => fields.remove(0),
+            other => panic!("{other:?} is no form"),
+        }
+    }
+
+    #[test]
+    fn what_is_typed_is_checked_against_the_field() {
+        let age = json!({ "type": "integer", "minimum": 18, "maximum": 99 });
+        let name = json!({ "type": "string", "minLength": 2, "maxLength": 3 });
+        let mail = json!({ "type": "string", "format": "email" });
+        let table = [
+            (&age, "18", Ok(json!(18))),
+            (&age, "17", Err("type a whole number, from 18 to 99")),
+            (&age, "old", Err("type a whole number")),
+            (&name, "Ann", Ok(json!("Ann"))),
+            (&name, "A", Err("type from 2 to 3 characters")),
+            (&mail, "a@b", Ok(json!("a@b"))),
+            (&mail, "a", Err("type an e-mail address")),
+        ];
+        for (schema, line, expected) in table {
+            let parsed = parse_line(line, &field(schema.clone()));
+            assert_eq!(parsed, expected.map_err(str::to_owned), "{line}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! How a command ends: the documented exit codes, and a failure with its words.
+
+use std::process::ExitCode;
+
+use super::wire::ClientError;
+use crate::config::ConfigError;
+
+/// The exit codes of `longshore --help`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Done,
+    Failed,
+    Usage,
+    Refused,
+    Cancelled,
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Refused => 3,
+            Exit::Cancelled => 4,
+            Exit::Interrupted => 130,
+        })
+    }
+}
+
+/// Why a command did not do what it should, and the exit code that says so.
+#[derive(Debug)]
+pub struct Failure {
+    pub exit: Exit,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Usage, message)
+    }
+
+    pub fn failed(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Failed, message)
+    }
+
+    pub fn interrupted(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Interrupted, message)
+    }
+
+    fn new(exit: Exit, message: impl Into<String>) -> Failure {
+        Failure {
+            exit,
+            message: message.into(),
+        }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Failure {
+        Failure::usage(error.to_string())
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        let exit = match error {
+            ClientError::BadUrl(_) => Exit::Usage,
+            _ => Exit::Refused,
+        };
+        // The words may be the host's, and a host is not trusted with the terminal.
+        Failure::new(exit, super::text::plain(&error.to_string()))
+    }
+}

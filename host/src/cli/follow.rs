@@ -1,0 +1,285 @@
+//! Follows a task to its end at the terminal: progress, questions, Ctrl-C. The task is the host's;
+//! whatever happens here, it can be followed again by its id.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::answers::{self, Question};
+use super::ask::{self, Asked};
+use super::client::{Client, Listening};
+use super::exit::{Exit, Failure};
+use super::progress::Display;
+use super::wire::{ClientError, TaskState, TaskStatus};
+use super::{render, text};
+
+/// Polling keeps to what the host wishes, within these bounds.
+const POLL_MIN: Duration = Duration::from_millis(250);
+const POLL_MAX: Duration = Duration::from_secs(30);
+const POLL_DEFAULT: Duration = Duration::from_secs(2);
+/// A host that restarts is waited for: the task outlives it.
+const RECONNECT_FOR: Duration = Duration::from_secs(60);
+const RECONNECT_EVERY: Duration = Duration::from_millis(500);
+
+/// How a person wants a task followed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Manner {
+    /// Confirm without asking.
+    pub yes: bool,
+    pub json: bool,
+}
+
+/// Sees a task's changes: by subscription, or by polling where there is none.
+struct Watch<'a> {
+    client: &'a Client,
+    id: &'a str,
+    stream: Option<Listening>,
+    poll: Duration,
+    is_fresh: bool,
+}
+
+impl<'a> Watch<'a> {
+    async fn open(client: &'a Client, id: &'a str) -> Watch<'a> {
+        Watch {
+            client,
+            id,
+            // Subscribing comes before the first read, so that no change falls between them.
+            stream: client.listen(id).await.ok().flatten(),
+            poll: POLL_DEFAULT,
+            is_fresh: true,
+        }
+    }
+
+    /// The task now, and then after each change. Safe to cancel.
+    async fn next(&mut self) -> Result<TaskState, ClientError> {
+        if !self.is_fresh {
+            match &mut self.stream {
+                Some(stream) => match stream.changed().await {
+                    Ok(Some(state)) => return Ok(state),
+                    Ok(None) | Err(_) => self.stream = None,
+                },
+                None => tokio::time::sleep(self.poll).await,
+            }
+        }
+        let state = self.read().await?;
+        let wished = state.poll_interval_ms.map(Duration::from_millis);
+        self.poll = wished.unwrap_or(POLL_DEFAULT).clamp(POLL_MIN, POLL_MAX);
+        self.is_fresh = false;
+        Ok(state)
+    }
+
+    /// Reads the task; waits for a host that is away for a moment.
+    async fn read(&mut self) -> Result<TaskState, ClientError> {
+        let deadline = Instant::now() + RECONNECT_FOR;
+        loop {
+            match self.client.task(self.id).await {
+                Err(ClientError::Unreachable { .. }) if Instant::now() < deadline => {
+                    tokio::time::sleep(RECONNECT_EVERY).await;
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+/// Follows the task until it ends, and prints how it did.
+pub async fn follow(client: &Client, id: &str, manner: Manner) -> Result<Exit, Failure> {
+    let mut display = Display::start("waiting for the task");
+    let mut watch = Watch::open(client, id).await;
+    let mut answered = BTreeSet::new();
+    loop {
+        let state = tokio::select! {
+            state = watch.next() => state.map_err(|error| lost(error, id))?,
+            _ = tokio::signal::ctrl_c() => {
+                display.hide();
+                match on_interrupt(client, id).await? {
+                    Some(exit) => return Ok(exit),
+                    None => display.unhide(),
+                }
+                continue;
+            }
+        };
+        if state.is_terminal() {
+            display.finish();
+            return Ok(report(&state, manner));
+        }
+        display.show(&state.progress());
+        if state.status != TaskStatus::InputRequired {
+            continue;
+        }
+        let open: Vec<Question> = answers::questions(&state.input_requests)
+            .into_iter()
+            .filter(|question| !answered.contains(&question.key))
+            .collect();
+        if open.is_empty() {
+            continue;
+        }
+        display.hide();
+        match collect(&open, manner)
+            .await
+            .map_err(|why| cannot_answer(&why, id, &open))?
+        {
+            Some(responses) => {
+                if send(client, id, responses).await? {
+                    answered.extend(open.into_iter().map(|question| question.key));
+                } else {
+                    watch.is_fresh = true;
+                }
+            }
+            None => {
+                if let Some(exit) = on_interrupt(client, id).await? {
+                    return Ok(exit);
+                }
+                watch.is_fresh = true;
+            }
+        }
+        display.unhide();
+    }
+}
+
+/// Answers to all of `questions`; None when the person interrupts. The error says why there are none.
+pub async fn collect(
+    questions: &[Question],
+    manner: Manner,
+) -> Result<Option<Map<String, Value>>, String> {
+    let mut responses = Map::new();
+    for question in questions {
+        let answer = if manner.yes {
+            answers::yes(question)?
+        } else if ask::is_interactive() {
+            let asked = ask::ask(question.clone()).await;
+            match asked.map_err(|error| format!("the terminal can't be used: {error}"))? {
+                Asked::Answered(answer) => answer,
+                Asked::Interrupted => return Ok(None),
+            }
+        } else {
+            return Err("there is no terminal to ask on".to_owned());
+        };
+        responses.insert(question.key.clone(), answer);
+    }
+    Ok(Some(responses))
+}
+
+/// Sends answers; false when the host refused them, so that they are asked again.
+async fn send(client: &Client, id: &str, responses: Map<String, Value>) -> Result<bool, Failure> {
+    match client.answer(id, responses).await {
+        Ok(()) => Ok(true),
+        Err(ClientError::Rpc(failure)) if ask::is_interactive() => {
+            let message = text::plain_line(&failure.message, 400);
+            eprintln!("{} {message}", text::yellow("not taken:"));
+            Ok(false)
+        }
+        Err(error) => Err(lost(error, id)),
+    }
+}
+
+/// Asks whether to leave the task or stop it; None to go on.
+async fn on_interrupt(client: &Client, id: &str) -> Result<Option<Exit>, Failure> {
+    const CHOICES: &[&str] = &[
+        "Go on waiting",
+        "Detach: the task goes on without you",
+        "Cancel the task",
+    ];
+    let chosen = match ask::is_interactive() {
+        true => ask::choose("The task is still running", CHOICES).await,
+        false => Ok(None),
+    };
+    match chosen {
+        Ok(Some(0)) => Ok(None),
+        Ok(Some(2)) => {
+            client.cancel(id).await?;
+            eprintln!("{}", text::dim("asked the task to stop; waiting for it"));
+            Ok(None)
+        }
+        Ok(Some(_)) => {
+            detached(id);
+            Ok(Some(Exit::Done))
+        }
+        // Interrupted again, or nobody there: leave, and lose nothing.
+        Ok(None) | Err(_) => {
+            detached(id);
+            Ok(Some(Exit::Interrupted))
+        }
+    }
+}
+
+/// Says how to come back to a task.
+pub fn detached(id: &str) {
+    eprintln!("the task goes on: {id}");
+    eprintln!(
+        "{}",
+        text::dim(&format!("  longshore task watch {id}     to follow it"))
+    );
+    eprintln!(
+        "{}",
+        text::dim(&format!("  longshore task cancel {id}    to stop it"))
+    );
+}
+
+/// Prints the end of a task.
+fn report(state: &TaskState, manner: Manner) -> Exit {
+    if let Some(reference) = state.reference() {
+        let reference = render::reference(&reference);
+        eprintln!("{}", text::dim(&format!("outside: {reference}")));
+    }
+    match (state.status, &state.result) {
+        (TaskStatus::Completed, Some(result)) => {
+            render::result(result, manner.json);
+            result_exit(result)
+        }
+        (TaskStatus::Cancelled, _) => {
+            if manner.json {
+                render::json(&state.raw);
+            }
+            let message = state.status_message.as_deref().unwrap_or("cancelled");
+            let message = text::plain_line(message, 400);
+            eprintln!("{} {message}", text::yellow("cancelled:"));
+            Exit::Cancelled
+        }
+        _ => {
+            if manner.json {
+                render::json(&state.raw);
+            }
+            let message = match &state.error {
+                Some(error) => error.message.as_str(),
+                None => state.status_message.as_deref().unwrap_or("no reason given"),
+            };
+            let message = text::plain_line(message, 400);
+            eprintln!("{} {message}", text::red("failed:"));
+            Exit::Failed
+        }
+    }
+}
+
+/// The exit code of a result.
+pub fn result_exit(result: &Value) -> Exit {
+    match render::is_error(result) {
+        true => Exit::Failed,
+        false => Exit::Done,
+    }
+}
+
+fn lost(error: ClientError, id: &str) -> Failure {
+    let is_away = matches!(error, ClientError::Unreachable { .. });
+    let mut failure = Failure::from(error);
+    if is_away {
+        failure.message +=
+            &format!("\nthe task is kept; follow it later: longshore task watch {id}");
+    }
+    failure
+}
+
+fn cannot_answer(why: &str, id: &str, open: &[Question]) -> Failure {
+    let messages: Vec<String> = open
+        .iter()
+        .map(|question| format!("  {}", text::plain_line(&question.message, 400)))
+        .collect();
+    Failure::failed(format!(
+        "the task waits for an answer, and {why}:\n{}\nanswer with `longshore task answer {id} \
+         KEY=VALUE` (open: {}), or confirm everything with --yes",
+        messages.join("\n"),
+        answers::open_names(open)
+    ))
+}

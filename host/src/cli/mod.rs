@@ -1,0 +1,142 @@
+//! The command line: one file a command. It talks to a host as any MCP client does, or starts one
+//! through `app`.
+
+mod answers;
+mod arguments;
+mod ask;
+mod call;
+mod client;
+mod compile;
+mod demo;
+mod exit;
+mod follow;
+mod plugin;
+mod progress;
+mod render;
+mod serve;
+mod sse;
+mod task;
+mod tenant;
+mod text;
+mod wire;
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::telemetry;
+use exit::{Exit, Failure};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    the tool or the task failed
+  2    the command or the configuration is wrong
+  3    the host can't be reached, or refused
+  4    the task was cancelled
+  130  interrupted";
+
+/// A host for long-running tools: sandboxed WebAssembly components, served over MCP as durable tasks.
+#[derive(Parser)]
+#[command(name = "longshore", version, after_help = EXIT_CODES, propagate_version = true)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+struct Cli {
+    /// What to log, e.g. `debug` or `longshore::scheduler=trace` [default: RUST_LOG]
+    #[arg(long, global = true, value_name = "FILTER")]
+    log: Option<String>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// See it work: build the example plugins, start a host, run tasks
+    Demo(demo::DemoArgs),
+    /// Serve plugins over MCP
+    Serve(serve::ServeArgs),
+    /// Call a tool, follow its task, answer its questions
+    Call(call::CallArgs),
+    /// Look at a task and act on it
+    #[command(subcommand)]
+    Task(task::TaskCommand),
+    /// Build and inspect plugins
+    #[command(subcommand)]
+    Plugin(plugin::PluginCommand),
+    /// Say who may use the host
+    #[command(subcommand)]
+    Tenant(tenant::TenantCommand),
+}
+
+/// The host to talk to.
+#[derive(Args, Clone, Debug)]
+pub struct HostArgs {
+    /// The host's MCP address
+    #[arg(
+        long,
+        env = "LONGSHORE_URL",
+        default_value = "http://127.0.0.1:7331/mcp"
+    )]
+    pub url: String,
+    /// The tenant's token
+    #[arg(long, env = "LONGSHORE_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+}
+
+impl HostArgs {
+    fn client(&self) -> Result<client::Client, Failure> {
+        Ok(client::Client::new(&self.url, self.token.clone())?)
+    }
+}
+
+/// Runs the command of this process's arguments.
+pub fn main() -> ExitCode {
+    if let Some(code) = compile::run_if_asked(std::env::args_os()) {
+        return code;
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version arrive here, too, and are no failures.
+            let exit = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Done
+            };
+            let _ = error.print();
+            return exit.into();
+        }
+    };
+    match run(cli) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            eprintln!("{} {}", text::red("error:"), failure.message);
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<Exit, Failure> {
+    // A client's own output is its report; only a host's log is worth reading unasked.
+    let default_filter = match cli.command {
+        Command::Serve(_) => telemetry::DEFAULT_FILTER,
+        _ => "warn",
+    };
+    telemetry::init(cli.log.as_deref(), default_filter).map_err(Failure::usage)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("can't start the runtime: {error}")))?;
+    let result = runtime.block_on(async {
+        match cli.command {
+            Command::Demo(args) => demo::run(args).await,
+            Command::Serve(args) => serve::run(args).await,
+            Command::Call(args) => call::run(args).await,
+            Command::Task(command) => task::run(command).await,
+            Command::Plugin(command) => plugin::run(command).await,
+            Command::Tenant(command) => tenant::run(command),
+        }
+    });
+    // A prompt that nobody answers sits in a blocking thread; it must not keep the process.
+    runtime.shutdown_background();
+    result
+}

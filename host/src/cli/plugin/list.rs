@@ -1,0 +1,138 @@
+//! `longshore plugin list`: what a host with this configuration would serve.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::describe::row_json;
+use super::inspect::Workshop;
+use super::page::write_table;
+use crate::catalog::Sources;
+use crate::catalog::grants::{Effect, Row, compare};
+use crate::catalog::load::{LoadedPlugin, load_all};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::{render, text};
+use crate::config::{Config, Given, Overrides};
+
+const EXAMPLES: &str = "\
+Examples:
+  longshore plugin list
+  longshore plugin list --plugins target/plugins --config longshore.toml --json";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ListArgs {
+    /// The configuration [default: ./longshore.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// A directory of plugins [default: ./plugins.d]
+    #[arg(long, value_name = "DIR")]
+    plugins: Option<PathBuf>,
+    /// One plugin's directory, beside the others; may be given several times
+    #[arg(long, value_name = "DIR")]
+    plugin: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
+    let overrides = Overrides {
+        plugins_dir: args.plugins,
+        plugin_dirs: args.plugin,
+        ..Overrides::default()
+    };
+    let config = Config::load(args.config.as_deref(), overrides)?;
+    let workshop = Workshop::open(&config)?;
+    let loaded = load_all(&workshop.sandbox, &Sources::from(&config), &config.given).await;
+    let listed: Vec<(LoadedPlugin, Vec<Row>)> = loaded
+        .plugins
+        .into_iter()
+        .map(|plugin| {
+            let none = Given::default();
+            let given = config.given.get(&plugin.manifest.name).unwrap_or(&none);
+            let rows = compare(&plugin.manifest.grants, given);
+            (plugin, rows)
+        })
+        .collect();
+    if args.json {
+        render::json(&json!({
+            "plugins": listed.iter().map(plugin_json).collect::<Vec<_>>(),
+            "failures": loaded.failures,
+        }));
+    } else {
+        let mut page = String::new();
+        write_page(&mut page, &listed);
+        print!("{page}");
+        for (name, reason) in &loaded.failures {
+            eprintln!(
+                "{} {}: {}",
+                text::red("failed"),
+                text::plain(name),
+                text::plain(reason)
+            );
+        }
+        if listed.is_empty() && loaded.failures.is_empty() {
+            eprintln!("no plugins in {}", config.plugins_dir.display());
+        }
+    }
+    Ok(match loaded.failures.is_empty() {
+        true => Exit::Done,
+        false => Exit::Failed,
+    })
+}
+
+fn write_page(page: &mut String, listed: &[(LoadedPlugin, Vec<Row>)]) {
+    if listed.is_empty() {
+        return;
+    }
+    let mut rows = vec![["plugin", "version", "size", "tools", "grants"].map(str::to_owned)];
+    for (plugin, grants) in listed {
+        let tools: Vec<&str> = plugin
+            .tools
+            .iter()
+            .map(|tool| tool.declaration.name.as_str())
+            .collect();
+        rows.push([
+            plugin.manifest.name.clone(),
+            text::plain_line(&plugin.manifest.version, 32),
+            text::size(plugin.plugin.component.size_bytes()),
+            text::plain_line(&tools.join(", "), 48),
+            grants_words(grants),
+        ]);
+    }
+    write_table(page, &rows);
+}
+
+/// `2 of 3 granted`, and what else deserves a look.
+fn grants_words(rows: &[Row]) -> String {
+    let count = |effect: Effect| rows.iter().filter(|row| row.effect == effect).count();
+    let unasked = count(Effect::NotAsked);
+    let asked = rows.len() - unasked;
+    let granted = count(Effect::Granted) + count(Effect::Narrowed);
+    let mut words = match asked {
+        0 => "asks for nothing".to_owned(),
+        _ => format!("{granted} of {asked} granted"),
+    };
+    if unasked > 0 {
+        words += &format!(", {unasked} given in vain");
+    }
+    words
+}
+
+fn plugin_json((plugin, grants): &(LoadedPlugin, Vec<Row>)) -> Value {
+    let tools: Vec<&str> = plugin
+        .tools
+        .iter()
+        .map(|tool| tool.declaration.name.as_str())
+        .collect();
+    json!({
+        "name": plugin.manifest.name,
+        "version": plugin.manifest.version,
+        "sizeBytes": plugin.plugin.component.size_bytes(),
+        "sha256": plugin.plugin.digest.to_string(),
+        "tools": tools,
+        "grants": grants.iter().map(row_json).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,147 @@
+//! Shows results: text for a person, JSON for a script.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::text;
+use super::wire::{Reference, TaskState};
+
+/// Prints a `CallToolResult` to standard output.
+pub fn result(result: &Value, as_json: bool) {
+    if as_json {
+        json(result);
+        return;
+    }
+    for block in result["content"].as_array().into_iter().flatten() {
+        println!("{}", content(block));
+    }
+    let has_text = result["content"]
+        .as_array()
+        .is_some_and(|blocks| !blocks.is_empty());
+    if let (false, Some(structured)) = (has_text, result.get("structuredContent")) {
+        json(structured);
+    }
+}
+
+/// Prints a value as JSON, escapes and all, so that no text of a tool drives the terminal.
+pub fn json(value: &Value) {
+    println!("{value:#}");
+}
+
+/// Whether the tool says that it failed.
+pub fn is_error(result: &Value) -> bool {
+    result["isError"] == Value::Bool(true)
+}
+
+/// One block of a result in words.
+fn content(block: &Value) -> String {
+    let field = |name: &str| text::plain_line(block[name].as_str().unwrap_or_default(), 300);
+    match block["type"].as_str() {
+        Some("text") => text::plain(block["text"].as_str().unwrap_or_default()),
+        Some(kind @ ("image" | "audio")) => {
+            let data = block["data"].as_str().unwrap_or_default();
+            format!("[{kind}, {}, {}]", field("mimeType"), decoded_size(data))
+        }
+        Some("resource_link") => format!("[{}] {}", field("name"), field("uri")),
+        Some("resource") => resource(&block["resource"]),
+        other => format!("[{}]", text::plain_line(other.unwrap_or("content"), 40)),
+    }
+}
+
+fn resource(resource: &Value) -> String {
+    let uri = text::plain_line(resource["uri"].as_str().unwrap_or_default(), 300);
+    match (resource["text"].as_str(), resource["blob"].as_str()) {
+        (Some(body), _) => format!("[{uri}]\n{}", text::plain(body)),
+        (None, Some(blob)) => format!("[{uri}, {}]", decoded_size(blob)),
+        (None, None) => format!("[{uri}]"),
+    }
+}
+
+fn decoded_size(data: &str) -> String {
+    match STANDARD.decode(data) {
+        Ok(bytes) => text::size(u64::try_from(bytes.len()).unwrap_or(u64::MAX)),
+        Err(_) => "not Base64".to_owned(),
+    }
+}
+
+/// Where a person can look up what was done outside.
+pub fn reference(reference: &Reference) -> String {
+    let name = text::plain_line(&reference.reference, 200);
+    match &reference.url {
+        Some(url) => format!("{name} ({})", text::plain_line(url, 400)),
+        None => name,
+    }
+}
+
+/// Prints a task as it is now.
+pub fn task(state: &TaskState, as_json: bool) {
+    if as_json {
+        json(&state.raw);
+        return;
+    }
+    let progress = state.progress();
+    println!("task     {}", text::plain_line(&state.task_id, 128));
+    println!("status   {}", state.status.as_str());
+    if let Some(message) = &progress.message {
+        println!("message  {}", text::plain_line(message, 400));
+    }
+    if let (Some(done), Some(total)) = (progress.done, progress.total) {
+        println!("done     {done} of {total}");
+    }
+    println!("created  {}", state.created_at);
+    println!("updated  {}", state.last_updated_at);
+    if let Some(ttl_ms) = state.ttl_ms {
+        let ttl = humantime::format_duration(std::time::Duration::from_millis(ttl_ms));
+        println!("kept     {ttl} from its creation");
+    }
+    if let Some(reference) = state.reference() {
+        println!("outside  {}", self::reference(&reference));
+    }
+    for question in super::answers::questions(&state.input_requests) {
+        println!("asks     {}", text::plain_line(&question.message, 400));
+        let names = super::answers::open_names(std::slice::from_ref(&question));
+        println!("         answer with {names}");
+    }
+    if let Some(error) = &state.error {
+        println!(
+            "error    {} ({})",
+            text::plain_line(&error.message, 400),
+            error.code
+        );
+    }
+    if let Some(value) = &state.result {
+        println!();
+        result(value, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_content_has_words() {
+        let blocks = json!([
+            { "type": "text", "text": "done\u{1b}[0m" },
+            { "type": "image", "mimeType": "image/png", "data": "AAAA" },
+            { "type": "resource_link", "name": "report.csv", "uri": "file:///out/report.csv" },
+            { "type": "resource", "resource": { "uri": "test://a", "text": "body" } },
+            { "type": "resource", "resource": { "uri": "test://b", "blob": "AAAA" } },
+            { "type": "hologram" },
+        ]);
+        let shown: Vec<String> = blocks.as_array().unwrap().iter().map(content).collect();
+        assert_snapshot!(shown.join("\n"), @r"
+        done[0m
+        [image, image/png, 3 B]
+        [report.csv] file:///out/report.csv
+        [test://a]
+        body
+        [test://b, 3 B]
+        [hologram]
+        ");
+    }
+}

@@ -1,0 +1,163 @@
+//! `longshore serve`: the host, in the foreground, until it is told to stop.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::exit::{Exit, Failure};
+use super::text;
+use crate::app::Host;
+use crate::catalog::Snapshot;
+use crate::config::{Config, Overrides, parse_listen};
+
+const EXAMPLES: &str = "\
+Examples:
+  longshore serve
+  longshore serve --plugins target/plugins --data-dir /var/lib/longshore
+  longshore serve --config /etc/longshore.toml --listen 127.0.0.1:0
+
+Without a configuration it listens on 127.0.0.1:7331 for one tenant and asks for no token. To
+listen on any other address, add a tenant first: longshore tenant add NAME
+
+SIGTERM or Ctrl-C stops it: runs are brought to a safe place and go on at the next start. A second
+signal stops it at once.";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArgs {
+    /// The configuration [default: ./longshore.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where tasks are kept [default: ./longshore-data]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// A directory of plugins [default: ./plugins.d]
+    #[arg(long, value_name = "DIR")]
+    pub plugins: Option<PathBuf>,
+    /// One plugin's directory, beside the others; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub plugin: Vec<PathBuf>,
+    /// The address to listen on; port 0 takes a free one [default: 127.0.0.1:7331]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_listen)]
+    pub listen: Option<SocketAddr>,
+}
+
+pub async fn run(args: ServeArgs) -> Result<Exit, Failure> {
+    let overrides = Overrides {
+        listen: args.listen,
+        data_dir: args.data_dir,
+        plugins_dir: args.plugins,
+        plugin_dirs: args.plugin,
+    };
+    let config = Config::load(args.config.as_deref(), overrides)?;
+    // Signals that come while the host starts must not be lost.
+    let mut stop = Stop::listen()?;
+    let host = start(config.clone()).await?;
+    print_summary(&host, &config);
+    stop.wait().await;
+    stop_host(host, stop).await;
+    Ok(Exit::Done)
+}
+
+/// Starts a host; what keeps it from starting is the operator's to change.
+pub async fn start(config: Config) -> Result<Host, Failure> {
+    let started = Host::start(config).await;
+    started.map_err(|error| Failure::usage(format!("{error:#}")))
+}
+
+/// Brings the host to rest; a second signal ends the process where it is, which loses no task.
+pub async fn stop_host(host: Host, mut stop: Stop) {
+    eprintln!("stopping; again to stop at once");
+    tokio::select! {
+        () = host.stop() => eprintln!("stopped"),
+        () = stop.wait() => std::process::exit(130),
+    }
+}
+
+/// Says where the host listens and what it serves.
+pub fn print_summary(host: &Host, config: &Config) {
+    let snapshot = host.tools();
+    eprintln!("listening on {}", text::bold(&host.url()));
+    let tenants = match config.tenants.len() {
+        0 => "one, without a token (loopback only)".to_owned(),
+        _ => tenant_names(config).join(", "),
+    };
+    for (name, value) in [
+        ("plugins", plugins_line(&snapshot, config)),
+        ("tools", tools_line(&snapshot)),
+        ("tenants", tenants),
+        ("data", config.data_dir.display().to_string()),
+    ] {
+        eprintln!("  {} {value}", text::dim(&format!("{name:<8}")));
+    }
+    for (name, reason) in &snapshot.failures {
+        eprintln!(
+            "  {} {}: {}",
+            text::red("failed  "),
+            text::plain(name),
+            text::plain(reason)
+        );
+    }
+}
+
+fn plugins_line(snapshot: &Snapshot, config: &Config) -> String {
+    let plugins = snapshot.plugins.values();
+    let names: Vec<String> = plugins
+        .map(|plugin| format!("{} {}", plugin.name, text::plain_line(&plugin.version, 32)))
+        .collect();
+    match names.is_empty() {
+        true => format!(
+            "none in {}; build one with `longshore plugin build`",
+            config.plugins_dir.display()
+        ),
+        false => names.join(", "),
+    }
+}
+
+fn tools_line(snapshot: &Snapshot) -> String {
+    let names: Vec<&str> = snapshot.tools.keys().map(String::as_str).collect();
+    match names.len() {
+        0 => "none".to_owned(),
+        1..=12 => names.join(", "),
+        count => format!("{count}, from {} to {}", names[0], names[count - 1]),
+    }
+}
+
+fn tenant_names(config: &Config) -> Vec<String> {
+    let mut names: Vec<String> = config
+        .tenants
+        .iter()
+        .map(|token| token.tenant.to_string())
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The signals that stop a host.
+pub struct Stop {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Stop {
+    pub fn listen() -> Result<Stop, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| Failure::failed(format!("can't watch signals: {error}")))
+        };
+        Ok(Stop {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    /// Resolves at the next signal.
+    pub async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Words on a terminal: colours, sizes, and tool output made harmless.
+
+use std::time::Duration;
+
+use dialoguer::console::{Style, style};
+
+pub fn red(text: &str) -> String {
+    style(text).red().bold().for_stderr().to_string()
+}
+
+pub fn green(text: &str) -> String {
+    style(text).green().for_stderr().to_string()
+}
+
+pub fn yellow(text: &str) -> String {
+    style(text).yellow().for_stderr().to_string()
+}
+
+pub fn dim(text: &str) -> String {
+    style(text).dim().for_stderr().to_string()
+}
+
+pub fn bold(text: &str) -> String {
+    style(text).bold().for_stderr().to_string()
+}
+
+/// For what goes to standard output, whose colours are decided apart.
+pub fn out() -> Style {
+    Style::new().for_stdout()
+}
+
+/// Text of a tool without what could drive a terminal (escape sequences, backspaces, direction
+/// marks): a tool must not be able to paint over a question.
+pub fn plain(text: &str) -> String {
+    text.chars()
+        .filter(|c| matches!(c, '\n' | '\t') || !(c.is_control() || is_direction_mark(*c)))
+        .collect()
+}
+
+/// The same on one line, cut at `chars_max`.
+pub fn plain_line(text: &str, chars_max: usize) -> String {
+    let line = plain(text).replace(['\n', '\t'], " ");
+    match line.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+fn is_direction_mark(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// `1.4 MiB`
+pub fn size(bytes: u64) -> String {
+    indicatif::HumanBytes(bytes).to_string()
+}
+
+/// `0.3 s`, `12 s`, `4 min 5 s`
+pub fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    match seconds {
+        ..10.0 => format!("{seconds:.1} s"),
+        ..60.0 => format!("{seconds:.0} s"),
+        _ => humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tool_output_can_not_drive_the_terminal() {
+        assert_eq!(plain("a\u{1b}[2Jb\u{8}\r\nc\u{202e}"), "a[2Jb\nc");
+        assert_eq!(plain_line("one\ntwo three", 7), "one two…");
+    }
+}

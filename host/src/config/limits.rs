@@ -1,0 +1,182 @@
+//! The host's limits, each with its unit in its name. A limit is a whole number in a range; none
+//! can be turned off.
+
+use std::ops::RangeInclusive;
+
+use serde::Deserialize;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const SECOND_MS: u64 = 1_000;
+const DAY_MS: u64 = 24 * 60 * 60 * SECOND_MS;
+
+/// `[limits]` of the configuration.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// An HTTP request's body.
+    pub request_body_max_bytes: u64,
+    /// From a request's first byte to its body's last.
+    pub request_body_timeout_ms: u64,
+    pub connections_max: u64,
+    /// How long an `auto` tool may take before its call becomes a task.
+    pub call_grace_ms: u64,
+    /// Calls answered within their request, all tenants together.
+    pub calls_running_max: u64,
+    /// Calls of one tenant answered within their request.
+    pub tenant_calls_running_max: u64,
+    /// How long a call waits for one of those places before it is refused.
+    pub call_wait_max_ms: u64,
+    /// Tasks that run at once, all tenants together.
+    pub tasks_running_max: u64,
+    /// Tasks of one tenant that run at once.
+    pub tenant_tasks_running_max: u64,
+    /// Tasks of one tenant that have not ended, running or not.
+    pub tasks_unfinished_max: u64,
+    /// Instances that wait for an answer in memory, because their tool can't be parked.
+    pub held_instances_max: u64,
+    /// Linear memory of one instance.
+    pub memory_max_bytes: u64,
+    /// A component's file.
+    pub component_max_bytes: u64,
+    pub compile_timeout_ms: u64,
+    /// Address space of the process that compiles.
+    pub compile_memory_max_bytes: u64,
+    /// What a tool may return in one result.
+    pub result_max_bytes: u64,
+    /// Output kept of one run.
+    pub log_max_bytes: u64,
+    /// Time to live of a task whose tool names none.
+    pub task_ttl_default_ms: u64,
+    /// Time to live a tool may ask for.
+    pub task_ttl_max_ms: u64,
+    /// How long an instance waits for an answer before it is unloaded.
+    pub park_after_ms: u64,
+    /// How often a running task's progress and output are saved.
+    pub save_interval_ms: u64,
+    /// How often expired tasks are deleted.
+    pub sweep_interval_ms: u64,
+    /// How long a run may go on after a cancel, if its tool says nothing.
+    pub cancel_grace_default_ms: u64,
+    /// How long a tool may ask to go on after a cancel.
+    pub cancel_grace_max_ms: u64,
+    /// How often a client is told to poll, if the tool says nothing.
+    pub poll_interval_default_ms: u64,
+    /// How long a stopping host waits for its runs.
+    pub drain_timeout_ms: u64,
+    /// Below this much free disk, new tasks are refused.
+    pub free_disk_min_bytes: u64,
+    /// Threads that run guests.
+    pub guest_threads: u64,
+    /// Changes that may wait for the disk.
+    pub store_queue_max: u64,
+    /// Memory of the store's page cache.
+    pub store_cache_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        Limits {
+            request_body_max_bytes: MIB,
+            request_body_timeout_ms: 10 * SECOND_MS,
+            connections_max: 1_024,
+            call_grace_ms: 250,
+            calls_running_max: 128,
+            tenant_calls_running_max: 64,
+            call_wait_max_ms: 10 * SECOND_MS,
+            tasks_running_max: 64,
+            tenant_tasks_running_max: 32,
+            tasks_unfinished_max: 1_000,
+            held_instances_max: 64,
+            memory_max_bytes: 64 * MIB,
+            component_max_bytes: 32 * MIB,
+            compile_timeout_ms: 60 * SECOND_MS,
+            compile_memory_max_bytes: 4 * GIB,
+            result_max_bytes: MIB,
+            log_max_bytes: 256 * KIB,
+            task_ttl_default_ms: DAY_MS,
+            task_ttl_max_ms: 30 * DAY_MS,
+            park_after_ms: SECOND_MS,
+            save_interval_ms: SECOND_MS,
+            sweep_interval_ms: 30 * SECOND_MS,
+            cancel_grace_default_ms: 30 * SECOND_MS,
+            cancel_grace_max_ms: 300 * SECOND_MS,
+            poll_interval_default_ms: SECOND_MS,
+            drain_timeout_ms: 10 * SECOND_MS,
+            free_disk_min_bytes: 256 * MIB,
+            guest_threads: u64::try_from(threads).unwrap_or(2).clamp(2, 64),
+            store_queue_max: 1_024,
+            store_cache_bytes: 64 * MIB,
+        }
+    }
+}
+
+impl Limits {
+    /// Instances alive at once: the sum of those who may hold one, and a few for asking plugins
+    /// what tools they have. Derived, so that no two limits can contradict each other.
+    pub fn instances_max(&self) -> u64 {
+        self.calls_running_max + self.tasks_running_max + self.held_instances_max + 4
+    }
+
+    /// Finds a limit out of its range: its name and what is wrong.
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        for (name, value, range) in self.ranges() {
+            if !range.contains(&value) {
+                let message = format!(
+                    "{name} is {value}; it must be from {} to {}",
+                    range.start(),
+                    range.end()
+                );
+                return Err((name, message));
+            }
+        }
+        if self.task_ttl_default_ms > self.task_ttl_max_ms {
+            let message = format!(
+                "task_ttl_default_ms is {}, more than task_ttl_max_ms, {}",
+                self.task_ttl_default_ms, self.task_ttl_max_ms
+            );
+            return Err(("task_ttl_default_ms", message));
+        }
+        Ok(())
+    }
+
+    /// The upper ends keep arithmetic and allocations sane; they are not recommendations. The
+    /// instances together stay below the thousand slots a 4 GiB reservation each allows.
+    #[rustfmt::skip]
+    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 30] {
+        [
+            ("request_body_max_bytes", self.request_body_max_bytes, KIB..=256 * MIB),
+            ("request_body_timeout_ms", self.request_body_timeout_ms, 100..=600 * SECOND_MS),
+            ("connections_max", self.connections_max, 1..=65_535),
+            ("call_grace_ms", self.call_grace_ms, 0..=60 * SECOND_MS),
+            ("calls_running_max", self.calls_running_max, 1..=300),
+            ("tenant_calls_running_max", self.tenant_calls_running_max, 1..=300),
+            ("call_wait_max_ms", self.call_wait_max_ms, 0..=600 * SECOND_MS),
+            ("tasks_running_max", self.tasks_running_max, 1..=300),
+            ("tenant_tasks_running_max", self.tenant_tasks_running_max, 1..=300),
+            ("tasks_unfinished_max", self.tasks_unfinished_max, 1..=1_000_000),
+            ("held_instances_max", self.held_instances_max, 0..=300),
+            ("memory_max_bytes", self.memory_max_bytes, MIB..=4 * GIB),
+            ("component_max_bytes", self.component_max_bytes, KIB..=GIB),
+            ("compile_timeout_ms", self.compile_timeout_ms, SECOND_MS..=3_600 * SECOND_MS),
+            ("compile_memory_max_bytes", self.compile_memory_max_bytes, 256 * MIB..=64 * GIB),
+            ("result_max_bytes", self.result_max_bytes, KIB..=64 * MIB),
+            ("log_max_bytes", self.log_max_bytes, 0..=64 * MIB),
+            ("task_ttl_default_ms", self.task_ttl_default_ms, SECOND_MS..=3_650 * DAY_MS),
+            ("task_ttl_max_ms", self.task_ttl_max_ms, SECOND_MS..=3_650 * DAY_MS),
+            ("park_after_ms", self.park_after_ms, 0..=DAY_MS),
+            ("save_interval_ms", self.save_interval_ms, 10..=600 * SECOND_MS),
+            ("sweep_interval_ms", self.sweep_interval_ms, 100..=DAY_MS),
+            ("cancel_grace_default_ms", self.cancel_grace_default_ms, 0..=3_600 * SECOND_MS),
+            ("cancel_grace_max_ms", self.cancel_grace_max_ms, 0..=3_600 * SECOND_MS),
+            ("poll_interval_default_ms", self.poll_interval_default_ms, 100..=3_600 * SECOND_MS),
+            ("drain_timeout_ms", self.drain_timeout_ms, 0..=3_600 * SECOND_MS),
+            ("free_disk_min_bytes", self.free_disk_min_bytes, 16 * MIB..=1_024 * GIB),
+            ("guest_threads", self.guest_threads, 1..=256),
+            ("store_queue_max", self.store_queue_max, 1..=65_536),
+            ("store_cache_bytes", self.store_cache_bytes, MIB..=16 * GIB),
+        ]
+    }
+}

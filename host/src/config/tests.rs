@@ -1,0 +1,126 @@
+use insta::assert_snapshot;
+
+use super::*;
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, Path::new("etc/longshore.toml"), Overrides::default())
+}
+
+fn error(text: &str) -> String {
+    parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn an_empty_file_gives_a_host_on_loopback() {
+    let config = parse("").unwrap();
+    assert_eq!(config.listen.to_string(), "127.0.0.1:7331");
+    assert_eq!(config.limits, Limits::default());
+    assert!(config.tenants.is_empty());
+}
+
+#[test]
+fn relative_paths_are_relative_to_the_file() {
+    let config = parse(
+        r#"
+        data_dir = "data"
+        plugins_dir = "/srv/plugins"
+        [plugin.a.grants]
+        directories.out = { path = "{tenant}/out", access = "write" }
+        "#,
+    )
+    .unwrap();
+    assert_eq!(config.data_dir, Path::new("etc/data"));
+    assert_eq!(config.plugins_dir, Path::new("/srv/plugins"));
+    let given = &config.given["a"].directories["out"];
+    assert_eq!(given.path, Path::new("etc/{tenant}/out"));
+    assert!(given.write);
+}
+
+#[test]
+fn a_flag_takes_precedence_over_the_file() {
+    let overrides = Overrides {
+        listen: Some("127.0.0.1:0".parse().unwrap()),
+        data_dir: Some("here".into()),
+        ..Overrides::default()
+    };
+    let text = "listen = \"127.0.0.1:9\"\ndata_dir = \"there\"\n";
+    let config = Config::parse(text, Path::new("longshore.toml"), overrides).unwrap();
+    assert_eq!(config.listen.port(), 0);
+    assert_eq!(config.data_dir, Path::new("here"));
+}
+
+#[test]
+fn a_mistake_is_shown_with_its_line_and_what_would_be_right() {
+    assert_snapshot!(error("\nlisen = \"127.0.0.1:1\"\n"), @"etc/longshore.toml:2: unknown key `lisen`, did you mean `listen`? Known here: listen, data_dir, plugins_dir, allowed_origins, allowed_hosts, limits, tenant, plugin");
+    assert_snapshot!(error("listen = \"everywhere\"\n"), @"etc/longshore.toml:1: `everywhere` is not an address to listen on; write ADDRESS:PORT, like 127.0.0.1:7331");
+    assert_snapshot!(error("listen = 7331\n"), @"etc/longshore.toml:1: invalid type: integer `7331`, expected a string");
+    assert_snapshot!(error("listen = \n"), @"etc/longshore.toml:1: string values must be quoted, expected literal string");
+    assert_snapshot!(error("[limits]\nmemory_max_byte = 1\n").split(" Known").next().unwrap(), @"etc/longshore.toml:2: unknown key `memory_max_byte`, did you mean `memory_max_bytes`?");
+    assert_snapshot!(error("[limits]\nlog_max_bytes = 1\nresult_max_bytes = 0\n"), @"etc/longshore.toml:3: result_max_bytes is 0; it must be from 1024 to 67108864");
+    assert_snapshot!(error("[limits]\ntask_ttl_max_ms = 2000\n"), @"etc/longshore.toml:1: task_ttl_default_ms is 86400000, more than task_ttl_max_ms, 2000");
+    assert_snapshot!(error("[[tenant]]\nname = \"Acme Inc\"\ntoken_sha256 = \"\"\n"), @"etc/longshore.toml:2: `Acme Inc` names no tenant: a tenant name is 1 to 64 of a-z, 0-9, `-` and `_`");
+    assert_snapshot!(error("[[tenant]]\nname = \"acme\"\ntoken_sha256 = \"secret\"\n"), @"etc/longshore.toml:3: token_sha256 is the SHA-256 of a token, 64 hexadecimal digits; `longshore tenant add NAME` writes it");
+    assert_snapshot!(error("[plugin.a]\ngrant.http = []\n"), @"etc/longshore.toml:2: unknown key `grant`, did you mean `grants`? Known here: grants");
+    assert_snapshot!(error("[plugin.a.grants]\nhttp = [\n  \"a.example\",\n  \"*.example.com\",\n]\n"), @"etc/longshore.toml:2: `*.example.com` gives a pattern of hosts; name each host");
+    assert_snapshot!(error("[plugin.a.grants]\nhttp = [\"https://a.example/v1\"]\n"), @"etc/longshore.toml:2: the path of `https://a.example/v1` must end with `/`: as a prefix it would also allow longer names");
+    assert_snapshot!(error("[plugin.a.grants.directories]\nout = { path = \"out\", access = \"rw\" }\n"), @"etc/longshore.toml:2: unknown variant `rw`, expected `read` or `write`");
+}
+
+#[test]
+fn one_token_of_two_tenants_is_refused() {
+    let hash = "00".repeat(32);
+    let entry = |name| format!("[[tenant]]\nname = \"{name}\"\ntoken_sha256 = \"{hash}\"\n");
+    assert_snapshot!(error(&(entry("a") + &entry("b"))), @"etc/longshore.toml:1: the token of tenant `b` is listed twice; every token belongs to one tenant");
+}
+
+#[test]
+fn listening_to_all_without_tenants_is_refused() {
+    assert_snapshot!(error("listen = \"0.0.0.0:7331\"\n"), @"refusing to listen on 0.0.0.0:7331 without tenants: whoever reaches that address could run every tool. Add one with `longshore tenant add NAME`, or listen on 127.0.0.1");
+    let hash = "00".repeat(32);
+    let tenant =
+        format!("listen = \"0.0.0.0:7331\"\n[[tenant]]\nname = \"a\"\ntoken_sha256 = \"{hash}\"\n");
+    assert!(parse(&tenant).is_ok());
+}
+
+#[test]
+fn a_missing_file_is_an_error_only_when_it_was_named() {
+    let error = Config::load(Some(Path::new("no-such.toml")), Overrides::default()).unwrap_err();
+    assert!(matches!(error, ConfigError::Unreadable { .. }));
+}
+
+#[test]
+fn http_hosts_are_read_as_they_are_written_in_a_url() {
+    let table = [
+        (
+            "https://api.example.com/v1/",
+            Ok((Some("https"), "api.example.com", None, "/v1/")),
+        ),
+        ("127.0.0.1:8081", Ok((None, "127.0.0.1", Some(8081), "/"))),
+        (
+            "http://[::1]:80",
+            Ok((Some("http"), "[::1]", Some(80), "/")),
+        ),
+        ("LOCALHOST", Ok((None, "localhost", None, "/"))),
+        ("ftp://a", Err(PatternError::Scheme("ftp://a".into()))),
+        ("https://", Err(PatternError::Host("https://".into()))),
+        ("a b", Err(PatternError::Host("a b".into()))),
+        ("a:0", Err(PatternError::Port("a:0".into()))),
+        ("a:99999", Err(PatternError::Port("a:99999".into()))),
+        ("u:p@a", Err(PatternError::Credentials("u:p@a".into()))),
+        ("a/v1", Err(PatternError::PathEnd("a/v1".into()))),
+        ("a/../", Err(PatternError::Path("a/../".into()))),
+    ];
+    for (text, expected) in table {
+        let parsed = parse_http(text);
+        let parsed = parsed.as_ref().map(|grant| {
+            let scheme = grant.scheme.as_deref();
+            (
+                scheme,
+                grant.host.as_str(),
+                grant.port,
+                grant.path_prefix.as_str(),
+            )
+        });
+        assert_eq!(parsed, expected.as_ref().copied(), "{text}");
+    }
+}

@@ -1,0 +1,41 @@
+//! What an operator may set of the HTTP side, with defaults that suit a host on loopback.
+
+use std::time::Duration;
+
+/// Limits and names of the HTTP side; every one is a configuration key of the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpOptions {
+    /// Origins of web pages that may call, as `scheme://host[:port]`. Pages of this machine may
+    /// always.
+    pub allowed_origins: Vec<String>,
+    /// Names and addresses, with or without a port, under which clients reach the host. Loopback
+    /// is always among them.
+    pub allowed_hosts: Vec<String>,
+    /// A request's body, bytes.
+    pub body_max_bytes: usize,
+    /// How long a request's body may take to arrive.
+    pub body_timeout: Duration,
+    /// How long a request's head may take to arrive, and an idle connection may stay.
+    pub head_timeout: Duration,
+    /// A request's head, bytes.
+    pub head_max_bytes: usize,
+    /// Connections open at once; more wait to be accepted.
+    pub connections_max: usize,
+    /// How long open requests may go on after the shutdown began.
+    pub drain_timeout: Duration,
+}
+
+impl Default for HttpOptions {
+    fn default() -> HttpOptions {
+        HttpOptions {
+            allowed_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
+            body_max_bytes: 1024 * 1024,
+            body_timeout: Duration::from_secs(10),
+            head_timeout: Duration::from_secs(30),
+            head_max_bytes: 32 * 1024,
+            connections_max: 1024,
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}

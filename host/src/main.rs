@@ -1,0 +1,7 @@
+//! The `longshore` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    longshore::cli::main()
+}

@@ -1,0 +1,412 @@
+//! `tools/call`: reads the call, starts it, and answers with a result, a task or questions, after
+//! progress on the call's own stream when the client asked for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
+use http::HeaderMap;
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::envelope::{Request, text_of};
+use super::error::Refusal;
+use super::request_state::{Binding, Sealer};
+use super::wire::{self, Object};
+use super::{Output, RequestId, headers as mirrored, tasks};
+use crate::service::{CallError, CallRequest, PendingCall, Reply, Service};
+use crate::task::{CallResult, Progress, TenantId};
+
+/// How long a call with a progress token may stay silent before its stream begins. A call that is
+/// answered sooner gets a plain response, and an error its HTTP status.
+const STREAM_AFTER: Duration = Duration::from_millis(500);
+
+/// Said first, and in the result, when a call runs within its request for want of Tasks (I8).
+const FALLBACK_NOTICE: &str = "this call runs within its request, because the client did not \
+    declare the io.modelcontextprotocol/tasks extension; closing the request stops the tool";
+
+/// Waits for a call's reply; dropping it stops the tool.
+type Waiting = BoxFuture<'static, Result<Reply, CallError>>;
+
+/// What it takes to answer once the reply is there.
+struct Answering {
+    id: RequestId,
+    is_fallback: bool,
+    tool: String,
+    arguments: Map<String, Value>,
+    tenant: TenantId,
+}
+
+pub async fn call(
+    service: &Service,
+    sealer: &Arc<Sealer>,
+    tenant: &TenantId,
+    request: &Request<'_>,
+    headers: Option<&HeaderMap>,
+    can_stream: bool,
+) -> Result<Output, Refusal> {
+    let tool = read_name(request)?;
+    let arguments = read_arguments(request)?;
+    if let Some(headers) = headers
+        && let Some(tool) = service.tools().tools.get(&tool)
+    {
+        mirrored::check_params(headers, &tool.header_params, &arguments)?;
+    }
+    let binding = Binding {
+        tenant,
+        method: request.method.as_str(),
+        tool: &tool,
+        arguments: &arguments,
+    };
+    let saved = match read_state(request)? {
+        Some(state) => Some(sealer.open(&binding, &state)?),
+        None => None,
+    };
+    let started = service
+        .call(CallRequest {
+            tenant: tenant.clone(),
+            tool: tool.clone(),
+            arguments: arguments.clone(),
+            abilities: request.client.abilities,
+            takes_tasks: request.client.takes_tasks,
+            saved,
+            responses: tasks::read_responses(request)?.unwrap_or_default(),
+        })
+        .await;
+    let mut answering = Answering {
+        id: request.id.clone(),
+        is_fallback: false,
+        tool,
+        arguments,
+        tenant: tenant.clone(),
+    };
+    let pending = match started {
+        Ok(pending) => pending,
+        Err(error) => return answering.message(sealer, Err(error)).map(Output::Message),
+    };
+    answering.is_fallback = pending.is_fallback;
+    match &request.client.progress_token {
+        Some(token) if can_stream => {
+            let token = token.clone();
+            answer_with_progress(answering, sealer, pending, token).await
+        }
+        _ => {
+            let mut pending = pending;
+            let reply = pending.reply().await;
+            answering.message(sealer, reply).map(Output::Message)
+        }
+    }
+}
+
+fn read_name(request: &Request) -> Result<String, Refusal> {
+    let missing = |what| {
+        Refusal::InvalidParams(format!(
+            "params.name {what}; example: \"name\": \"<a tool of tools/list>\""
+        ))
+    };
+    let raw = request.params.name.ok_or_else(|| missing("is missing"))?;
+    let name = text_of(raw).ok_or_else(|| missing("has to be a string"))?;
+    Ok(name.into_owned())
+}
+
+fn read_arguments(request: &Request) -> Result<Map<String, Value>, Refusal> {
+    let Some(raw) = request.params.arguments else {
+        return Ok(Map::new());
+    };
+    serde_json::from_str(raw.get()).map_err(|error| {
+        Refusal::InvalidParams(format!("params.arguments has to be an object ({error})"))
+    })
+}
+
+fn read_state(request: &Request) -> Result<Option<String>, Refusal> {
+    let Some(raw) = request.params.request_state else {
+        return Ok(None);
+    };
+    let state = text_of(raw)
+        .ok_or_else(|| Refusal::InvalidParams("params.requestState has to be a string".into()))?;
+    Ok(Some(state.into_owned()))
+}
+
+impl Answering {
+    /// The response to the call.
+    fn message(&self, sealer: &Sealer, reply: Result<Reply, CallError>) -> Result<Bytes, Refusal> {
+        Ok(match reply {
+            Ok(Reply::Result(result)) => self.completed(&result),
+            Ok(Reply::Task(task)) => wire::response(&self.id, |out| {
+                tasks::write_created(out, &task);
+            }),
+            Ok(Reply::InputRequired { requests, saved }) => {
+                let state = sealer.seal(&self.binding(), &saved)?;
+                wire::response(&self.id, |out| {
+                    out.text("resultType", "input_required");
+                    tasks::write_input_requests(out, &requests);
+                    out.text("requestState", &state);
+                    wire::result_meta(out, |_| {});
+                })
+            }
+            // A model can mend its arguments, so it has to see what is wrong with them: a result,
+            // not a protocol error (server/tools, "Error Handling").
+            Err(CallError::InvalidArguments(mismatch)) => self.completed(&failure(&format!(
+                "the arguments do not fit the inputSchema of `{}`: {mismatch}",
+                self.tool
+            ))),
+            Err(error) => return Err(error.into()),
+        })
+    }
+
+    fn binding(&self) -> Binding<'_> {
+        Binding {
+            tenant: &self.tenant,
+            method: super::Method::ToolsCall.as_str(),
+            tool: &self.tool,
+            arguments: &self.arguments,
+        }
+    }
+
+    fn completed(&self, result: &CallResult) -> Bytes {
+        wire::response(&self.id, |out| {
+            write_completed(out, result, self.is_fallback);
+        })
+    }
+}
+
+fn write_completed(out: &mut Object, result: &CallResult, is_fallback: bool) {
+    out.text("resultType", "complete").members(&result.json);
+    wire::result_meta(out, |meta| {
+        if is_fallback {
+            meta.flag("longshore/synchronous", true)
+                .text("longshore/synchronousReason", FALLBACK_NOTICE);
+        }
+    });
+}
+
+/// A result that says what went wrong.
+fn failure(text: &str) -> CallResult {
+    let mut json = Vec::new();
+    wire::object(&mut json, |out| {
+        out.objects("content", [text], |block, text| {
+            block.text("type", "text").text("text", text);
+        })
+        .flag("isError", true);
+    });
+    CallResult {
+        json: String::from_utf8_lossy(&json).into_owned(),
+        is_error: true,
+    }
+}
+
+/// Answers plainly if the reply is there soon, else with a stream.
+async fn answer_with_progress(
+    answering: Answering,
+    sealer: &Arc<Sealer>,
+    mut pending: PendingCall,
+    token: String,
+) -> Result<Output, Refusal> {
+    let mut progress = pending.progress.clone();
+    if progress.borrow().is_some() {
+        // A quick tool may have reported before anyone looked.
+        progress.mark_changed();
+    }
+    let mut waiting: Waiting = async move { pending.reply().await }.boxed();
+    let is_reported = tokio::select! {
+        // What was reported before the reply is told before it.
+        biased;
+        changed = progress.changed() => changed.is_ok(),
+        reply = &mut waiting => return answering.message(sealer, reply).map(Output::Message),
+        () = sleep(STREAM_AFTER) => false,
+    };
+    let stream = CallStream {
+        notice: answering.is_fallback,
+        answering,
+        sealer: Arc::clone(sealer),
+        waiting,
+        progress: Some(progress),
+        is_reported,
+        meter: Meter::new(token),
+        is_over: false,
+    };
+    Ok(Output::Stream(
+        stream::unfold(stream, CallStream::next).boxed(),
+    ))
+}
+
+/// A call's stream under way. Dropping it drops the reply's future, which stops the tool.
+struct CallStream {
+    answering: Answering,
+    sealer: Arc<Sealer>,
+    waiting: Waiting,
+    /// None once nobody reports any more.
+    progress: Option<watch::Receiver<Option<Progress>>>,
+    /// Whether there is progress that was not told yet.
+    is_reported: bool,
+    /// Whether the notice of a fallback is still to be told.
+    notice: bool,
+    meter: Meter,
+    is_over: bool,
+}
+
+impl CallStream {
+    async fn next(mut self) -> Option<(Bytes, CallStream)> {
+        if self.is_over {
+            return None;
+        }
+        if self.notice {
+            self.notice = false;
+            let message = self.meter.tell(None, None, FALLBACK_NOTICE);
+            return Some((message, self));
+        }
+        loop {
+            if self.is_reported {
+                self.is_reported = false;
+                if let Some(message) = self.newest() {
+                    return Some((message, self));
+                }
+            }
+            tokio::select! {
+                biased;
+                changed = changed(&mut self.progress) => {
+                    self.is_reported = changed;
+                    if !changed {
+                        self.progress = None;
+                    }
+                }
+                reply = &mut self.waiting => {
+                    self.is_over = true;
+                    return Some((self.response(reply), self));
+                }
+            }
+        }
+    }
+
+    fn newest(&mut self) -> Option<Bytes> {
+        let progress = self.progress.as_mut()?.borrow_and_update().clone()?;
+        Some(
+            self.meter
+                .tell(progress.done, progress.total, &progress.message),
+        )
+    }
+
+    fn response(&self, reply: Result<Reply, CallError>) -> Bytes {
+        match self.answering.message(&self.sealer, reply) {
+            Ok(message) => message,
+            Err(refusal) => wire::failure(Some(&self.answering.id), &refusal.face()),
+        }
+    }
+}
+
+async fn changed(progress: &mut Option<watch::Receiver<Option<Progress>>>) -> bool {
+    match progress {
+        Some(progress) => progress.changed().await.is_ok(),
+        None => std::future::pending().await,
+    }
+}
+
+/// Writes a call's progress notifications, whose `progress` always increases
+/// (basic/patterns/progress), whatever the tool reports.
+struct Meter {
+    token: String,
+    last: Option<f64>,
+    /// Whether the tool has ever said how much is done.
+    is_measured: bool,
+}
+
+impl Meter {
+    fn new(token: String) -> Meter {
+        Meter {
+            token,
+            last: None,
+            is_measured: false,
+        }
+    }
+
+    fn tell(&mut self, done: Option<f64>, total: Option<f64>, message: &str) -> Bytes {
+        let value = self.advance(done.filter(|done| done.is_finite()));
+        wire::notification("notifications/progress", |params| {
+            params
+                .raw("progressToken", &self.token)
+                .number("progress", value);
+            if let Some(total) = total.filter(|_| self.is_measured) {
+                params.number("total", total);
+            }
+            if !message.is_empty() {
+                params.text("message", message);
+            }
+        })
+    }
+
+    fn advance(&mut self, done: Option<f64>) -> f64 {
+        // So small that the next real value is larger, and large enough to be told apart.
+        const STEP: f64 = 1e-12;
+        self.is_measured |= done.is_some();
+        let value = match (self.last, done) {
+            (None, Some(done)) => done,
+            (Some(last), Some(done)) if done > last => done,
+            (Some(last), _) if self.is_measured => last + last.abs().max(1.0) * STEP,
+            (Some(last), _) => last + 1.0,
+            (None, None) => 0.0,
+        };
+        self.last = Some(value);
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: &Bytes) -> &str {
+        std::str::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn progress_always_increases() {
+        let mut meter = Meter::new(r#""t""#.into());
+        let told: Vec<_> = [
+            None,
+            Some(0.0),
+            Some(0.0),
+            Some(1.0),
+            Some(0.5),
+            None,
+            Some(f64::NAN),
+            Some(2.0),
+            Some(3e15),
+            Some(3e15),
+        ]
+        .map(|done| meter.advance(done.filter(|done: &f64| done.is_finite())))
+        .into();
+        assert!(told.is_sorted_by(|a, b| a < b), "{told:?}");
+        assert_eq!(
+            (told[3], told[7], told[8]),
+            (1.0, 2.0, 3e15),
+            "the tool's own measure is told as it is"
+        );
+    }
+
+    #[test]
+    fn a_progress_notification_has_the_clients_token() {
+        let mut meter = Meter::new("7".into());
+        let lines = [
+            meter.tell(None, None, "starting"),
+            meter.tell(Some(50.0), Some(100.0), "half"),
+            meter.tell(None, Some(100.0), ""),
+        ];
+        insta::assert_snapshot!(lines.iter().map(text).collect::<Vec<_>>().join("\n"), @r###"
+{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":0,"message":"starting"}}
+{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":50,"total":100,"message":"half"}}
+{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":50.00000000005,"total":100}}
+"###);
+    }
+
+    #[test]
+    fn a_synchronous_result_says_so() {
+        let result = failure("no \"such\" file");
+        let message = wire::response(&RequestId::for_tests("1"), |out| {
+            write_completed(out, &result, true);
+        });
+        insta::assert_snapshot!(text(&message), @r###"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"no \"such\" file"}],"isError":true,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"longshore","title":"Longshore","version":"0.1.0"},"longshore/synchronous":true,"longshore/synchronousReason":"this call runs within its request, because the client did not declare the io.modelcontextprotocol/tasks extension; closing the request stops the tool"}}}"###);
+    }
+}

@@ -1,0 +1,355 @@
+//! `tools/list`: the tools in the order of their names, in pages, each tool written once per
+//! snapshot of the catalog.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::Output;
+use super::envelope::{Request, text_of};
+use super::error::Refusal;
+use super::wire::{self, Object, object};
+use crate::catalog::Snapshot;
+use crate::task::Recovery;
+use crate::wasm::{Annotations, Declaration, Execution, Icon, Traits};
+
+/// Tools on one page.
+const PAGE_TOOLS: usize = 100;
+
+/// How long a client may keep a page, milliseconds; a `list_changed` ends it earlier.
+const TTL_MS: i128 = 5 * 60 * 1000;
+
+/// What a cursor of ours begins with, before the last name of the page it follows.
+const CURSOR_PREFIX: &str = "after:";
+
+/// The tools as written for the newest snapshot asked for.
+#[derive(Default)]
+pub struct ListCache(Mutex<Option<(Arc<Snapshot>, Arc<Written>)>>);
+
+/// Each tool's name and JSON, in order.
+struct Written(Vec<(String, String)>);
+
+impl ListCache {
+    pub fn answer(&self, snapshot: Arc<Snapshot>, request: &Request) -> Result<Output, Refusal> {
+        let after = read_cursor(request)?;
+        let tools = self.written(snapshot);
+        let (page, next) = tools.page(after.as_deref());
+        Ok(Output::Message(wire::response(&request.id, |result| {
+            result
+                .text("resultType", "complete")
+                .raws("tools", page.iter().map(|(_, json)| json.as_str()));
+            if let Some(next) = next {
+                result.text("nextCursor", &next);
+            }
+            write_caching(result);
+        })))
+    }
+
+    fn written(&self, snapshot: Arc<Snapshot>) -> Arc<Written> {
+        // Only whole values are ever put in, so a panic elsewhere left nothing broken.
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, written)) = &*cached
+            && Arc::ptr_eq(of, &snapshot)
+        {
+            return Arc::clone(written);
+        }
+        let written = Arc::new(Written::of(&snapshot));
+        *cached = Some((snapshot, Arc::clone(&written)));
+        written
+    }
+}
+
+/// An empty list under `name`.
+pub fn nothing(name: &str, request: &Request) -> Output {
+    Output::Message(wire::response(&request.id, |result| {
+        result
+            .text("resultType", "complete")
+            .raws(name, std::iter::empty::<&str>());
+        write_caching(result);
+    }))
+}
+
+/// Which tools an operator serves is nobody's business but its tenants'.
+fn write_caching(result: &mut Object) {
+    result
+        .integer("ttlMs", TTL_MS)
+        .text("cacheScope", "private");
+    wire::result_meta(result, |_| {});
+}
+
+impl Written {
+    fn of(snapshot: &Snapshot) -> Written {
+        Written(
+            snapshot
+                .tools
+                .iter()
+                .map(|(name, tool)| (name.clone(), write_tool(name, &tool.declaration)))
+                .collect(),
+        )
+    }
+
+    /// The page after a name, and the cursor of the next. It holds whether or not the tool of that
+    /// name is still there.
+    fn page(&self, after: Option<&str>) -> (&[(String, String)], Option<String>) {
+        let start = match after {
+            None => 0,
+            Some(after) => self.0.partition_point(|(name, _)| name.as_str() <= after),
+        };
+        let rest = &self.0[start..];
+        let page = &rest[..rest.len().min(PAGE_TOOLS)];
+        let next = match page.last() {
+            Some((last, _)) if page.len() < rest.len() => Some(cursor_after(last)),
+            _ => None,
+        };
+        (page, next)
+    }
+}
+
+fn cursor_after(name: &str) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{CURSOR_PREFIX}{name}"))
+}
+
+fn read_cursor(request: &Request) -> Result<Option<String>, Refusal> {
+    let Some(raw) = request.params.cursor else {
+        return Ok(None);
+    };
+    text_of(raw)
+        .and_then(|text| URL_SAFE_NO_PAD.decode(&*text).ok())
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .and_then(|text| text.strip_prefix(CURSOR_PREFIX).map(str::to_owned))
+        .map(Some)
+        .ok_or_else(|| {
+            Refusal::InvalidParams(
+                "params.cursor is not a nextCursor of this host; leave it out to start at the \
+                 first page"
+                    .into(),
+            )
+        })
+}
+
+fn write_tool(name: &str, declaration: &Declaration) -> String {
+    let mut out = Vec::new();
+    object(&mut out, |tool| {
+        tool.text("name", name);
+        if let Some(title) = &declaration.title {
+            tool.text("title", title);
+        }
+        tool.text("description", &declaration.description)
+            .raw("inputSchema", &declaration.input_schema);
+        if let Some(schema) = &declaration.output_schema {
+            tool.raw("outputSchema", schema);
+        }
+        write_annotations(tool, &declaration.annotations);
+        if !declaration.icons.is_empty() {
+            tool.objects("icons", &declaration.icons, write_icon);
+        }
+        tool.object("_meta", |meta| {
+            meta.object("longshore/traits", |out| {
+                write_traits(out, &declaration.traits);
+            });
+        });
+    });
+    // `object` writes strings and text that was a string.
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn write_annotations(tool: &mut Object, annotations: &Annotations) {
+    let hints = [
+        ("readOnlyHint", annotations.read_only),
+        ("destructiveHint", annotations.destructive),
+        ("idempotentHint", annotations.idempotent),
+        ("openWorldHint", annotations.open_world),
+    ];
+    if hints.iter().all(|(_, hint)| hint.is_none()) {
+        return;
+    }
+    tool.object("annotations", |out| {
+        for (name, hint) in hints {
+            if let Some(hint) = hint {
+                out.flag(name, hint);
+            }
+        }
+    });
+}
+
+fn write_icon(out: &mut Object, icon: &Icon) {
+    out.text("src", &icon.src);
+    if let Some(mime_type) = &icon.mime_type {
+        out.text("mimeType", mime_type);
+    }
+    if !icon.sizes.is_empty() {
+        out.texts("sizes", icon.sizes.iter().map(String::as_str));
+    }
+}
+
+/// What people must know before they trust a tool, in the contract's words.
+fn write_traits(out: &mut Object, traits: &Traits) {
+    out.text(
+        "execution",
+        match traits.execution {
+            Execution::Inline => "inline",
+            Execution::Task => "task",
+            Execution::Auto => "auto",
+        },
+    )
+    .text(
+        "recovery",
+        match traits.recovery {
+            Recovery::Fail => "fail",
+            Recovery::Restart => "restart",
+            Recovery::Resume => "resume",
+        },
+    )
+    .text("cancellation", &traits.cancellation)
+    .flag("cleanupOnCancel", traits.cleanup_on_cancel);
+    for (key, duration) in [
+        ("cancelGraceMs", traits.cancel_grace),
+        ("ttlMs", traits.ttl),
+        ("pollIntervalMs", traits.poll_interval),
+    ] {
+        if let Some(duration) = duration {
+            let millis = i128::try_from(duration.as_millis()).unwrap_or(i128::MAX);
+            out.integer(key, millis);
+        }
+    }
+    out.objects("questions", &traits.questions, |out, question| {
+        out.text("key", &question.key)
+            .text("decides", &question.decides)
+            .flag("allowsEffect", question.allows_effect)
+            .flag("beforeTask", question.before_task);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wasm::Question;
+    use std::time::Duration;
+
+    fn declaration() -> Declaration {
+        Declaration {
+            name: "export".into(),
+            title: Some("Export".into()),
+            description: "Exports a report.".into(),
+            input_schema:
+                "{\n  \"type\": \"object\",\n  \"$defs\": {\"a\": {\"$anchor\": \"x\"}}\n}".into(),
+            output_schema: Some(r#"{"type":"array"}"#.into()),
+            traits: Traits {
+                execution: Execution::Auto,
+                recovery: Recovery::Resume,
+                cancellation: "stops after the row".into(),
+                cleanup_on_cancel: true,
+                cancel_grace: Some(Duration::from_secs(5)),
+                questions: vec![Question {
+                    key: "overwrite".into(),
+                    decides: "whether the old report is replaced".into(),
+                    allows_effect: true,
+                    before_task: false,
+                }],
+                ttl: None,
+                poll_interval: Some(Duration::from_secs(1)),
+            },
+            annotations: Annotations {
+                read_only: Some(false),
+                ..Annotations::default()
+            },
+            icons: vec![Icon {
+                src: "data:image/png;base64,AA==".into(),
+                mime_type: None,
+                sizes: vec!["48x48".into()],
+            }],
+        }
+    }
+
+    #[test]
+    fn a_tool_shows_its_schemas_as_written_and_what_to_know_before_trusting_it() {
+        insta::assert_snapshot!(write_tool("report__export", &declaration()), @r###"{"name":"report__export","title":"Export","description":"Exports a report.","inputSchema":{   "type": "object",   "$defs": {"a": {"$anchor": "x"}} },"outputSchema":{"type":"array"},"annotations":{"readOnlyHint":false},"icons":[{"src":"data:image/png;base64,AA==","sizes":["48x48"]}],"_meta":{"longshore/traits":{"execution":"auto","recovery":"resume","cancellation":"stops after the row","cleanupOnCancel":true,"cancelGraceMs":5000,"pollIntervalMs":1000,"questions":[{"key":"overwrite","decides":"whether the old report is replaced","allowsEffect":true,"beforeTask":false}]}}}"###);
+    }
+
+    #[test]
+    fn a_tool_says_nothing_its_author_did_not_say() {
+        let mut declaration = declaration();
+        declaration.title = None;
+        declaration.output_schema = None;
+        declaration.annotations = Annotations::default();
+        declaration.icons.clear();
+        let json = write_tool("export", &declaration);
+        for key in ["title", "outputSchema", "annotations", "icons"] {
+            assert!(!json.contains(&format!("\"{key}\"")), "{key} in {json}");
+        }
+    }
+
+    fn written(names: impl IntoIterator<Item = usize>) -> Written {
+        Written(
+            names
+                .into_iter()
+                .map(|n| (format!("tool-{n:03}"), "{}".to_owned()))
+                .collect(),
+        )
+    }
+
+    /// Follows a cursor as a client would.
+    fn follow(tools: &Written, cursor: Option<&str>) -> (Vec<String>, Option<String>) {
+        let params = match cursor {
+            None => "{}".to_owned(),
+            Some(cursor) => format!(r#"{{"cursor":"{cursor}"}}"#),
+        };
+        let request = Request {
+            id: crate::mcp::RequestId::for_tests("1"),
+            method: crate::mcp::Method::ToolsList,
+            client: crate::mcp::client::Client::default(),
+            params: serde_json::from_str(&params).unwrap(),
+        };
+        let after = read_cursor(&request).unwrap();
+        let (page, next) = tools.page(after.as_deref());
+        (page.iter().map(|(name, _)| name.clone()).collect(), next)
+    }
+
+    #[test]
+    fn pages_follow_each_other_to_the_end() {
+        let tools = written(0..250);
+        let (mut seen, mut next) = follow(&tools, None);
+        assert_eq!(seen.len(), PAGE_TOOLS);
+        while let Some(cursor) = next {
+            let (page, following) = follow(&tools, Some(&cursor));
+            seen.extend(page);
+            next = following;
+        }
+        let all: Vec<_> = tools.0.iter().map(|(name, _)| name.clone()).collect();
+        assert_eq!(seen, all);
+        assert_eq!(follow(&written(0..100), None).1, None, "one full page");
+        assert_eq!(follow(&written(0..0), None), (vec![], None));
+    }
+
+    #[test]
+    fn a_cursor_outlives_the_tool_it_names() {
+        let (_, next) = follow(&written(0..250), None);
+        let without = written((0..250).filter(|n| *n != 99));
+        assert_eq!(follow(&without, next.as_deref()).0[0], "tool-100");
+    }
+
+    #[test]
+    fn a_cursor_of_someone_else_is_refused() {
+        for cursor in [
+            r#""""#,
+            r#""nonsense!""#,
+            r#""bm9uc2Vuc2U""#,
+            "7",
+            "null",
+            "{}",
+        ] {
+            let params = format!(r#"{{"cursor":{cursor}}}"#);
+            let request = Request {
+                id: crate::mcp::RequestId::for_tests("1"),
+                method: crate::mcp::Method::ToolsList,
+                client: crate::mcp::client::Client::default(),
+                params: serde_json::from_str(&params).unwrap(),
+            };
+            assert!(
+                matches!(read_cursor(&request), Err(Refusal::InvalidParams(_))),
+                "{cursor}"
+            );
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! MCP's modern era (2026-07-28 and the Tasks extension), whatever carries it: one message in, one
+//! message or a stream of messages out. It owns the wire's shapes and errors; it keeps no state but
+//! caches and counts, and knows nothing of HTTP beyond the headers that repeat a message.
+
+mod call;
+mod client;
+mod discover;
+mod envelope;
+mod error;
+mod headers;
+mod list;
+mod listen;
+mod request_state;
+mod tasks;
+mod wire;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use http::{HeaderMap, StatusCode};
+use tokio::sync::watch;
+
+pub use envelope::RequestId;
+use envelope::{Rejection, Request};
+use error::Refusal;
+pub use error::{Face, INVALID_REQUEST};
+use listen::Streams;
+use request_state::Sealer;
+pub use wire::failure;
+
+use crate::clock::Clock;
+use crate::service::Service;
+use crate::task::TenantId;
+
+/// The protocol versions served, newest first.
+pub const VERSIONS: [&str; 1] = ["2026-07-28"];
+
+/// Answers messages. Cheap to clone.
+#[derive(Clone)]
+pub struct Endpoint(Arc<Parts>);
+
+struct Parts {
+    service: Service,
+    sealer: Arc<Sealer>,
+    tools: list::ListCache,
+    streams: Arc<Streams>,
+    shutdown: watch::Receiver<bool>,
+}
+
+/// What a message is answered with.
+pub enum Outcome {
+    /// A notification: nothing.
+    Accepted,
+    /// One JSON-RPC response, and the HTTP status that goes with it.
+    Message { status: StatusCode, json: Bytes },
+    /// JSON-RPC messages of one line each; the response is the last. Dropping the stream cancels
+    /// the request.
+    Stream(Messages),
+}
+
+pub type Messages = BoxStream<'static, Bytes>;
+
+/// How a request was answered.
+enum Output {
+    Message(Bytes),
+    Stream(Messages),
+}
+
+/// The methods of this revision that the host has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    Discover,
+    ToolsList,
+    ToolsCall,
+    PromptsList,
+    ResourcesList,
+    ResourceTemplatesList,
+    TasksGet,
+    TasksUpdate,
+    TasksCancel,
+    Listen,
+}
+
+impl Method {
+    fn parse(name: &str) -> Option<Method> {
+        Some(match name {
+            "server/discover" => Method::Discover,
+            "tools/list" => Method::ToolsList,
+            "tools/call" => Method::ToolsCall,
+            "prompts/list" => Method::PromptsList,
+            "resources/list" => Method::ResourcesList,
+            "resources/templates/list" => Method::ResourceTemplatesList,
+            "tasks/get" => Method::TasksGet,
+            "tasks/update" => Method::TasksUpdate,
+            "tasks/cancel" => Method::TasksCancel,
+            "subscriptions/listen" => Method::Listen,
+            _ => return None,
+        })
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Method::Discover => "server/discover",
+            Method::ToolsList => "tools/list",
+            Method::ToolsCall => "tools/call",
+            Method::PromptsList => "prompts/list",
+            Method::ResourcesList => "resources/list",
+            Method::ResourceTemplatesList => "resources/templates/list",
+            Method::TasksGet => "tasks/get",
+            Method::TasksUpdate => "tasks/update",
+            Method::TasksCancel => "tasks/cancel",
+            Method::Listen => "subscriptions/listen",
+        }
+    }
+}
+
+impl Endpoint {
+    /// `request_state_key` seals what a call carries through its client; streams end when
+    /// `shutdown` becomes true.
+    pub fn new(
+        service: Service,
+        request_state_key: [u8; 32],
+        shutdown: watch::Receiver<bool>,
+    ) -> Endpoint {
+        Endpoint(Arc::new(Parts {
+            service,
+            sealer: Arc::new(Sealer::new(request_state_key, Clock::system())),
+            tools: list::ListCache::default(),
+            streams: Arc::default(),
+            shutdown,
+        }))
+    }
+
+    /// Answers one message of an authenticated tenant. `headers` are those of its HTTP request;
+    /// `can_stream` says whether its sender reads more than one message.
+    pub async fn answer(
+        &self,
+        tenant: &TenantId,
+        body: &[u8],
+        headers: Option<&HeaderMap>,
+        can_stream: bool,
+    ) -> Outcome {
+        let request = match envelope::read(body, headers) {
+            Ok(Some(request)) => request,
+            Ok(None) => return Outcome::Accepted,
+            Err(Rejection { id, refusal }) => return refused(id.as_ref(), &refusal),
+        };
+        match self.0.dispatch(tenant, &request, headers, can_stream).await {
+            Ok(Output::Message(json)) => Outcome::Message {
+                status: StatusCode::OK,
+                json,
+            },
+            Ok(Output::Stream(messages)) => Outcome::Stream(messages),
+            Err(refusal) => refused(Some(&request.id), &refusal),
+        }
+    }
+}
+
+impl Parts {
+    async fn dispatch(
+        &self,
+        tenant: &TenantId,
+        request: &Request<'_>,
+        headers: Option<&HeaderMap>,
+        can_stream: bool,
+    ) -> Result<Output, Refusal> {
+        let service = &self.service;
+        match request.method {
+            Method::Discover => Ok(discover::discover(request)),
+            Method::ToolsList => self.tools.answer(service.tools(), request),
+            Method::ToolsCall => {
+                call::call(service, &self.sealer, tenant, request, headers, can_stream).await
+            }
+            // Plugins offer tools only; a client that asks all the same learns that there are none.
+            Method::PromptsList => Ok(list::nothing("prompts", request)),
+            Method::ResourcesList => Ok(list::nothing("resources", request)),
+            Method::ResourceTemplatesList => Ok(list::nothing("resourceTemplates", request)),
+            Method::TasksGet => tasks::get(service, tenant, request),
+            Method::TasksUpdate => tasks::update(service, tenant, request).await,
+            Method::TasksCancel => tasks::cancel(service, tenant, request).await,
+            Method::Listen if can_stream => {
+                let shutdown = self.shutdown.clone();
+                listen::listen(service, &self.streams, shutdown, tenant, request)
+            }
+            Method::Listen => Err(Refusal::NeedsStream),
+        }
+    }
+}
+
+fn refused(id: Option<&RequestId>, refusal: &Refusal) -> Outcome {
+    let face = refusal.face();
+    Outcome::Message {
+        status: face.status,
+        json: wire::failure(id, &face),
+    }
+}

@@ -1,0 +1,158 @@
+//! A run's questions: asked once (I7), answered within the call, by a task that waits in memory, or
+//! by one that is parked meanwhile.
+
+use super::drive::CallOutcome;
+use super::journal::{DurableJournal, Lookup};
+use super::run::{Abandoned, Run, Signal};
+use crate::schema;
+use crate::task::{Answer, Ask, InputRequest};
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InputError {
+    Stopped,
+    Unsupported(String),
+    Invalid(String),
+}
+
+impl Run {
+    /// Asks and waits. The answers come in the order of `requests`.
+    pub async fn request_input(
+        &self,
+        requests: Vec<InputRequest>,
+    ) -> Result<Result<Vec<Answer>, InputError>, Abandoned> {
+        if let Err(error) = self.check_requests(&requests) {
+            return Ok(Err(error));
+        }
+        if self.cancelled().is_some() {
+            return Ok(Err(InputError::Stopped));
+        }
+        let lookup = self.0.journal.lock().await.look_up(&requests);
+        match lookup {
+            Lookup::Answered(answers) => Ok(Ok(answers)),
+            Lookup::Refused(reason) => Ok(Err(InputError::Unsupported(reason))),
+            Lookup::NextRound(missing, saved) => {
+                self.reply(CallOutcome::Asks(missing, saved));
+                Err(Abandoned)
+            }
+            Lookup::BecomesTask => match self.promote().await {
+                Ok(()) => self.ask_as_task(requests).await,
+                Err(error) => Ok(Err(InputError::Unsupported(error.to_string()))),
+            },
+            Lookup::AskAsTask => self.ask_as_task(requests).await,
+            Lookup::Closed => Err(Abandoned),
+        }
+    }
+
+    fn check_requests(&self, requests: &[InputRequest]) -> Result<(), InputError> {
+        for (index, request) in requests.iter().enumerate() {
+            if requests[..index]
+                .iter()
+                .any(|earlier| earlier.key == request.key)
+            {
+                let key = &request.key;
+                return Err(InputError::Invalid(format!(
+                    "the key `{key}` is used twice"
+                )));
+            }
+            if let Ask::Form { schema, .. } = &request.ask {
+                schema::check_form(schema).map_err(|error| {
+                    InputError::Invalid(format!("the form `{}`: {error}", request.key))
+                })?;
+            }
+            self.0
+                .submission
+                .abilities
+                .check(&request.ask)
+                .map_err(|capability| {
+                    InputError::Unsupported(format!(
+                        "the client did not declare the `{capability}` capability"
+                    ))
+                })?;
+        }
+        Ok(())
+    }
+
+    async fn ask_as_task(
+        &self,
+        requests: Vec<InputRequest>,
+    ) -> Result<Result<Vec<Answer>, InputError>, Abandoned> {
+        let Some(durable) = self.0.journal.lock().await.durable().cloned() else {
+            return Err(Abandoned);
+        };
+        if let Err(error) = durable.ask(&requests).await? {
+            return Ok(Err(error));
+        }
+        // The place of a run that waits is free for others; only the held instances are counted.
+        let _waiting = self.0.scheduler.wait_aside(&self.0.submission.tenant);
+        if self.resumes() {
+            self.wait_or_park(&durable, &requests).await
+        } else {
+            self.wait_held(&durable, &requests).await
+        }
+    }
+
+    /// Waits a little in memory, then has the guest unloaded: the answer starts a new run.
+    async fn wait_or_park(
+        &self,
+        durable: &DurableJournal,
+        requests: &[InputRequest],
+    ) -> Result<Result<Vec<Answer>, InputError>, Abandoned> {
+        let park_after = self.0.scheduler.0.limits.park_after;
+        let waited = tokio::time::timeout(park_after, self.wait(durable, requests)).await;
+        if let Ok(answers) = waited {
+            return answers;
+        }
+        match durable.park().await? {
+            true => Err(Abandoned),
+            // An answer or a cancel came first.
+            false => self.wait(durable, requests).await,
+        }
+    }
+
+    /// Waits with the instance in memory, which only so many may do at once (I6).
+    async fn wait_held(
+        &self,
+        durable: &DurableJournal,
+        requests: &[InputRequest],
+    ) -> Result<Result<Vec<Answer>, InputError>, Abandoned> {
+        let Ok(_held) = self.0.scheduler.0.held.clone().try_acquire_owned() else {
+            let max = self.0.scheduler.0.limits.held_instances_max;
+            return Ok(Err(InputError::Unsupported(format!(
+                "{max} tools wait for answers in memory, which is the limit; a tool that declares \
+                 recovery `resume` waits without memory"
+            ))));
+        };
+        self.wait(durable, requests).await
+    }
+
+    async fn wait(
+        &self,
+        durable: &DurableJournal,
+        requests: &[InputRequest],
+    ) -> Result<Result<Vec<Answer>, InputError>, Abandoned> {
+        let mut signal = self.0.signal.subscribe();
+        loop {
+            if let Some(answers) = durable.answers(requests)? {
+                return Ok(Ok(answers));
+            }
+            let stop = async {
+                let told = |signal: &Signal| {
+                    signal.cancel.is_some() || (signal.draining && self.resumes())
+                };
+                // The guard this yields must not live on into the branch below.
+                let _ = signal.wait_for(told).await;
+            };
+            tokio::select! {
+                () = self.0.answered.notified() => {}
+                () = stop => {
+                    return match self.cancelled() {
+                        Some(_) => Ok(Err(InputError::Stopped)),
+                        // The host stops: park now, the answer finds the task queued again.
+                        None => durable.park().await.and(Err(Abandoned)),
+                    };
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! From a place to an end: starts runs, watches over them, and writes how they ended.
+
+use serde_json::{Map, Value};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tracing::{error, warn};
+
+use super::journal::{DurableJournal, Journal, MemoryJournal};
+use super::run::Run;
+use super::{Asks, Call, RunEnd, Saved, Scheduler, StartError, Submission};
+use crate::store::UpdateError;
+use crate::task::{Event, InputRequest, Interruption, Phase, RpcError, Task, TaskKey, TenantId};
+
+/// JSON-RPC's "invalid params" and "internal error".
+const INVALID_PARAMS: i32 = -32602;
+const INTERNAL_ERROR: i32 = -32603;
+
+/// A call that runs. Whoever drops it before the outcome stops the tool, unless it is a task by then.
+pub struct StartedCall {
+    pub run: Run,
+    outcome: oneshot::Receiver<CallOutcome>,
+}
+
+/// What a call came to.
+#[derive(Debug)]
+pub enum CallOutcome {
+    Ended(RunEnd),
+    /// The run ended with questions; the call has to come again with the answers.
+    Asks(Vec<InputRequest>, Saved),
+    /// Stored by now; the run goes on.
+    Task(Task),
+    /// The tool must be a task, and no task can be stored.
+    Refused(StartError),
+}
+
+impl StartedCall {
+    /// Waits for the outcome. Safe to cancel.
+    pub async fn outcome(&mut self) -> CallOutcome {
+        // The run answers its caller before it is dropped, whatever happens to it.
+        (&mut self.outcome)
+            .await
+            .unwrap_or(CallOutcome::Ended(RunEnd::Abandoned))
+    }
+
+    /// Turns the call into a task; the outcome says so.
+    pub async fn become_task(&self) -> Result<(), StartError> {
+        self.run.promote().await
+    }
+}
+
+impl Drop for StartedCall {
+    fn drop(&mut self) {
+        self.outcome.close();
+        // A run that has become a task, or has ended, has no caller any more.
+        if self.run.has_caller() {
+            self.run.cancel("the client closed the call");
+        }
+    }
+}
+
+/// One of the places for calls that are answered inline; left when dropped.
+pub(super) struct CallPlace {
+    scheduler: Scheduler,
+    tenant: TenantId,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for CallPlace {
+    fn drop(&mut self) {
+        let mut state = self.scheduler.lock();
+        if let Some(count) = state.calls.get_mut(&self.tenant) {
+            *count -= 1;
+            if *count == 0 {
+                state.calls.remove(&self.tenant);
+            }
+        }
+    }
+}
+
+/// A task's place, given to others while its guest waits for an answer; taken back when dropped.
+pub(super) struct Aside<'a> {
+    scheduler: &'a Scheduler,
+    tenant: &'a TenantId,
+}
+
+impl Drop for Aside<'_> {
+    fn drop(&mut self) {
+        self.scheduler.lock().queue.take_place(self.tenant);
+    }
+}
+
+impl Scheduler {
+    /// Starts a call that is answered inline, at least at first.
+    pub async fn start_call(
+        &self,
+        submission: Submission,
+        asks: Asks,
+        saved: Saved,
+        responses: Map<String, Value>,
+    ) -> Result<StartedCall, StartError> {
+        let place = self.take_call_place(&submission.tenant).await?;
+        let (reply, outcome) = oneshot::channel();
+        let call = call_of(&submission);
+        let journal = MemoryJournal {
+            saved,
+            asks,
+            responses,
+            asked: Vec::new(),
+        };
+        let caller = Some((reply, place));
+        let run = Run::new(self.clone(), submission, Journal::Memory(journal), caller);
+        self.0.tracker.spawn(self.clone().drive(run.clone(), call));
+        Ok(StartedCall { run, outcome })
+    }
+
+    async fn take_call_place(&self, tenant: &TenantId) -> Result<CallPlace, StartError> {
+        if *self.0.draining.borrow() {
+            return Err(StartError::Draining);
+        }
+        let waited = tokio::time::timeout(
+            self.0.limits.call_wait_max,
+            self.0.calls.clone().acquire_owned(),
+        );
+        let Ok(Ok(permit)) = waited.await else {
+            return Err(StartError::TooManyCalls);
+        };
+        let mut state = self.lock();
+        let count = state.calls.entry(tenant.clone()).or_default();
+        if *count >= self.0.limits.tenant_calls_running_max {
+            return Err(StartError::TooManyCalls);
+        }
+        *count += 1;
+        drop(state);
+        Ok(CallPlace {
+            scheduler: self.clone(),
+            tenant: tenant.clone(),
+            _permit: permit,
+        })
+    }
+
+    /// Claims a queued task, which holds a place already, and drives it.
+    pub(super) async fn claim(self, key: TaskKey) {
+        let claimed = match self.0.store.update(&key, Event::Claimed).await {
+            Ok(task) => self
+                .0
+                .store
+                .arguments(&key)
+                .map(|arguments| (task, arguments)),
+            // Cancelled, answered elsewhere or swept since it was queued.
+            Err(UpdateError::Rejected(_) | UpdateError::Unknown) => {
+                return self.leave_place(&key.tenant);
+            }
+            Err(UpdateError::Store(error)) => Err(error),
+        };
+        match claimed {
+            Ok((task, Some(arguments))) => self.run_task(task, arguments).await,
+            Ok((task, None)) => {
+                let message = "the call's arguments are missing from the store".to_owned();
+                let error = RpcError {
+                    code: INTERNAL_ERROR,
+                    message,
+                    data: None,
+                };
+                let event = Event::Failed {
+                    attempt: task.attempt,
+                    error,
+                };
+                if let Err(error) = self.0.store.update(&key, event).await {
+                    error!(task = %key.id, %error, "a task could not be failed");
+                }
+                self.leave_place(&key.tenant);
+            }
+            Err(error) => {
+                error!(task = %key.id, %error, "a task could not be claimed");
+                self.leave_place(&key.tenant);
+            }
+        }
+    }
+
+    /// Drives a task that was born running.
+    pub(super) fn spawn_run(&self, task: Task, arguments: String) {
+        let scheduler = self.clone();
+        self.0
+            .tracker
+            .spawn(async move { scheduler.run_task(task, arguments).await });
+    }
+
+    async fn run_task(self, task: Task, arguments: String) {
+        let submission = Submission {
+            tenant: task.key.tenant.clone(),
+            tool: task.tool.clone(),
+            arguments,
+            policy: task.policy.clone(),
+            abilities: task.abilities,
+            ttl: None,
+        };
+        let call = call_of(&submission);
+        let journal = DurableJournal::new(self.0.store.clone(), &task);
+        let run = Run::new(self.clone(), submission, Journal::Durable(journal), None);
+        self.lock().runs.insert(task.key.clone(), run.clone());
+        // A cancel may have come between the claim and this line; the store knows.
+        let newest = self.0.store.get(&task.key).ok().flatten().unwrap_or(task);
+        if let Some(cancel) = &newest.cancel {
+            run.cancel(&cancel.reason);
+        }
+        if *self.0.draining.borrow() {
+            run.drain();
+        }
+        self.drive(run, call).await;
+    }
+
+    /// A call became a task: it moves from the calls' places to the tasks'.
+    pub(super) fn adopt(&self, key: &TaskKey, run: &Run) {
+        let mut state = self.lock();
+        state.runs.insert(key.clone(), run.clone());
+        state.queue.take_place(&key.tenant);
+        drop(state);
+        run.release_place();
+    }
+
+    pub(super) fn wait_aside<'a>(&'a self, tenant: &'a TenantId) -> Aside<'a> {
+        self.leave_place(tenant);
+        Aside {
+            scheduler: self,
+            tenant,
+        }
+    }
+
+    fn leave_place(&self, tenant: &TenantId) {
+        self.lock().queue.leave_place(tenant);
+        self.dispatch();
+    }
+
+    async fn drive(self, run: Run, call: Call) {
+        let mut saved = None;
+        let mut work = self.0.runner.run(call, run.clone());
+        let end = loop {
+            tokio::select! {
+                end = &mut work => break end,
+                () = run.overdue() => run.kill(),
+                () = tokio::time::sleep(self.0.limits.save_interval) => run.save(&mut saved).await,
+            }
+        };
+        run.save(&mut saved).await;
+        self.finish(&run, end).await;
+    }
+
+    async fn finish(&self, run: &Run, end: RunEnd) {
+        if end != RunEnd::Abandoned
+            && run.must_be_task().await
+            && let Err(error) = run.promote().await
+        {
+            run.reply(CallOutcome::Refused(error));
+        }
+        let journal = std::mem::replace(&mut *run.0.journal.lock().await, Journal::Closed);
+        match journal {
+            Journal::Durable(durable) => {
+                let task = self.write_end(run, &durable, end).await;
+                self.lock().runs.remove(&durable.key);
+                self.leave_place(&durable.key.tenant);
+                if let Some(Phase::Queued { .. }) = task.map(|task| task.phase) {
+                    self.enqueue(&durable.key);
+                }
+            }
+            Journal::Memory(_) | Journal::Closed => run.reply(CallOutcome::Ended(end)),
+        }
+        run.release_place();
+        self.0.run_ended.notify_waiters();
+    }
+
+    async fn write_end(&self, run: &Run, durable: &DurableJournal, end: RunEnd) -> Option<Task> {
+        let event = end_event(run, durable, end)?;
+        match self.0.store.update(&durable.key, event).await {
+            Ok(task) => Some(task),
+            // Parked, or superseded: the task is somebody else's by now (I2).
+            Err(UpdateError::Rejected(_) | UpdateError::Unknown) => None,
+            Err(UpdateError::Store(error)) => {
+                error!(task = %durable.key.id, %error, "the end of a run could not be stored");
+                None
+            }
+        }
+    }
+}
+
+fn call_of(submission: &Submission) -> Call {
+    Call {
+        tenant: submission.tenant.clone(),
+        tool: submission.tool.clone(),
+        arguments: submission.arguments.clone(),
+    }
+}
+
+/// The event that says how a task's run ended; none when the task is no longer this run's.
+fn end_event(run: &Run, durable: &DurableJournal, end: RunEnd) -> Option<Event> {
+    let attempt = durable.attempt;
+    let cancelled = run.cancelled();
+    Some(match end {
+        RunEnd::Returned(result) => Event::Returned { attempt, result },
+        RunEnd::InvalidArguments(message) => {
+            let error = RpcError {
+                code: INVALID_PARAMS,
+                message,
+                data: None,
+            };
+            Event::Failed { attempt, error }
+        }
+        RunEnd::Failed(error) => Event::Failed { attempt, error },
+        RunEnd::Cancelled(words) => {
+            let words = words.unwrap_or_else(|| "the tool stopped at a safe place".to_owned());
+            Event::Cancelled {
+                attempt,
+                message: format!("cancelled: {words}"),
+            }
+        }
+        RunEnd::Abandoned if cancelled.is_some() => {
+            let grace = run.0.submission.policy.cancel_grace;
+            warn!(task = %durable.key.id, tool = %run.0.submission.tool.tool, "stopped by force");
+            let message = format!(
+                "cancelled: the tool did not stop by itself within {} and was stopped by force",
+                humantime::format_duration(grace)
+            );
+            Event::Cancelled { attempt, message }
+        }
+        RunEnd::Abandoned if run.is_draining() => Event::Interrupted {
+            attempt,
+            cause: Interruption::Shutdown,
+        },
+        RunEnd::Abandoned => return None,
+    })
+}

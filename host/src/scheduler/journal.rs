@@ -1,0 +1,309 @@
+//! What a run remembers: in memory while it is a plain call, in the store once it is a task.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+use tracing::{error, warn};
+
+use super::ask::InputError;
+use super::run::Abandoned;
+use crate::clock::Timestamp;
+use crate::schema;
+use crate::store::{Store, StoredInput, UpdateError};
+use crate::task::{
+    Answer, Attempt, Event, ExternalReference, InputKey, InputRequest, Rejected, Task, TaskKey,
+};
+
+/// What a call without a task carries from one round to the next.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Saved {
+    pub checkpoint: Option<Vec<u8>>,
+    pub steps: BTreeMap<String, Vec<u8>>,
+    pub answers: BTreeMap<InputKey, Answer>,
+    pub external_reference: Option<ExternalReference>,
+}
+
+/// How a call that is not a task yet asks its questions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// Round by round: the run ends, and the call comes again with answers.
+    InRounds,
+    /// As the task the call becomes, save for the keys that are asked before, in rounds. With
+    /// `always` it becomes one in any case.
+    AsTask {
+        first: BTreeSet<String>,
+        always: bool,
+    },
+    /// Not at all; the text says why.
+    Refused(String),
+}
+
+pub(super) enum Journal {
+    Memory(MemoryJournal),
+    Durable(DurableJournal),
+    /// The run has ended.
+    Closed,
+}
+
+/// The journal of a call.
+pub(super) struct MemoryJournal {
+    pub saved: Saved,
+    pub asks: Asks,
+    /// The client's responses of this round, unchecked.
+    pub responses: Map<String, Value>,
+    /// Questions with their answers, for the task this may become.
+    pub asked: Vec<StoredInput>,
+}
+
+/// The journal of a task, held under one lease.
+#[derive(Clone)]
+pub(super) struct DurableJournal {
+    pub store: Store,
+    pub key: TaskKey,
+    pub attempt: Attempt,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Something a run writes down.
+pub(super) enum Note {
+    Checkpoint(Vec<u8>),
+    Step(String, Vec<u8>),
+    Reference(ExternalReference),
+}
+
+impl Note {
+    /// Into memory; the first record of a step stays.
+    pub fn keep(self, saved: &mut Saved) {
+        match self {
+            Note::Checkpoint(state) => saved.checkpoint = Some(state),
+            Note::Step(name, value) => {
+                saved.steps.entry(name).or_insert(value);
+            }
+            Note::Reference(reference) => saved.external_reference = Some(reference),
+        }
+    }
+
+    /// For the task.
+    pub fn event(self, attempt: Attempt) -> Event {
+        match self {
+            Note::Checkpoint(state) => Event::Checkpointed {
+                attempt,
+                state: Some(state),
+            },
+            Note::Step(name, value) => Event::StepRecorded {
+                attempt,
+                name,
+                value,
+            },
+            Note::Reference(reference) => Event::Referenced { attempt, reference },
+        }
+    }
+}
+
+/// What becomes of a question.
+pub(super) enum Lookup {
+    Answered(Vec<Answer>),
+    NextRound(Vec<InputRequest>, Saved),
+    BecomesTask,
+    AskAsTask,
+    Refused(String),
+    Closed,
+}
+
+impl Journal {
+    pub fn durable(&self) -> Option<&DurableJournal> {
+        match self {
+            Journal::Durable(durable) => Some(durable),
+            Journal::Memory(_) | Journal::Closed => None,
+        }
+    }
+
+    pub fn checkpoint(&self) -> Result<Option<Vec<u8>>, Abandoned> {
+        match self {
+            Journal::Memory(memory) => Ok(memory.saved.checkpoint.clone()),
+            Journal::Durable(durable) => durable.read(durable.store.checkpoint(&durable.key)),
+            Journal::Closed => Err(Abandoned),
+        }
+    }
+
+    pub fn step(&self, name: &str) -> Result<Option<Vec<u8>>, Abandoned> {
+        match self {
+            Journal::Memory(memory) => Ok(memory.saved.steps.get(name).cloned()),
+            Journal::Durable(durable) => durable.read(durable.store.step(&durable.key, name)),
+            Journal::Closed => Err(Abandoned),
+        }
+    }
+
+    pub fn look_up(&mut self, requests: &[InputRequest]) -> Lookup {
+        match self {
+            Journal::Memory(memory) => memory.look_up(requests),
+            Journal::Durable(_) => Lookup::AskAsTask,
+            Journal::Closed => Lookup::Closed,
+        }
+    }
+}
+
+impl MemoryJournal {
+    /// Takes the answers there are; an answer that does not fit counts as none, so that the
+    /// question is asked again (multi-round-trip requests, "Error Handling").
+    fn look_up(&mut self, requests: &[InputRequest]) -> Lookup {
+        for request in requests {
+            if self.saved.answers.contains_key(&request.key) {
+                continue;
+            }
+            let response = self.responses.get(request.key.as_str());
+            if let Some(Ok(answer)) = response.map(|given| schema::read_answer(&request.ask, given))
+            {
+                self.saved.answers.insert(request.key.clone(), answer);
+            }
+        }
+        let answers: Vec<Answer> = requests
+            .iter()
+            .filter_map(|asked| self.saved.answers.get(&asked.key).cloned())
+            .collect();
+        if answers.len() == requests.len() {
+            for (request, answer) in requests.iter().zip(&answers) {
+                self.remember(request, answer);
+            }
+            return Lookup::Answered(answers);
+        }
+        let in_rounds = match &self.asks {
+            Asks::Refused(reason) => return Lookup::Refused(reason.clone()),
+            Asks::InRounds => true,
+            Asks::AsTask { first, .. } => requests
+                .iter()
+                .all(|request| first.contains(request.key.as_str())),
+        };
+        if !in_rounds {
+            return Lookup::BecomesTask;
+        }
+        let missing = requests
+            .iter()
+            .filter(|request| !self.saved.answers.contains_key(&request.key))
+            .cloned()
+            .collect();
+        Lookup::NextRound(missing, self.saved.clone())
+    }
+
+    fn remember(&mut self, request: &InputRequest, answer: &Answer) {
+        if self
+            .asked
+            .iter()
+            .all(|earlier| earlier.request.key != request.key)
+        {
+            let answer = Some(answer.clone());
+            self.asked.push(StoredInput {
+                request: request.clone(),
+                answer,
+            });
+        }
+    }
+}
+
+impl DurableJournal {
+    pub fn new(store: Store, task: &Task) -> DurableJournal {
+        DurableJournal {
+            store,
+            key: task.key.clone(),
+            attempt: task.attempt,
+            expires_at: task.expires_at,
+        }
+    }
+
+    /// Applies an event of this run. A run that lost its lease is over (I2).
+    pub async fn update(&self, event: Event) -> Result<(), Abandoned> {
+        match self.store.update(&self.key, event).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.give_up(error)),
+        }
+    }
+
+    /// Asks; a key that this run asked before must be the same question (I7).
+    pub async fn ask(
+        &self,
+        requests: &[InputRequest],
+    ) -> Result<Result<(), InputError>, Abandoned> {
+        let known = self.read(self.store.inputs(&self.key))?;
+        let task = self.read(self.store.get(&self.key))?.ok_or(Abandoned)?;
+        for request in requests {
+            let by_this_run = task
+                .inputs
+                .get(&request.key)
+                .is_some_and(|input| input.asked_by == self.attempt);
+            let other = known
+                .iter()
+                .any(|input| input.request.key == request.key && input.request.ask != request.ask);
+            if by_this_run && other {
+                return Ok(Err(InputError::Invalid(format!(
+                    "the key `{}` was used for another question",
+                    request.key
+                ))));
+            }
+        }
+        let event = Event::Asked {
+            attempt: self.attempt,
+            requests: requests.to_vec(),
+        };
+        match self.store.update(&self.key, event).await {
+            Ok(_) => Ok(Ok(())),
+            Err(UpdateError::Rejected(Rejected::Cancelling)) => Ok(Err(InputError::Stopped)),
+            Err(UpdateError::Rejected(rejected @ Rejected::TooManyInputs)) => {
+                Ok(Err(InputError::Invalid(rejected.to_string())))
+            }
+            Err(error) => Err(self.give_up(error)),
+        }
+    }
+
+    /// Whether the run was parked; not when an answer or a cancel came first.
+    pub async fn park(&self) -> Result<bool, Abandoned> {
+        match self
+            .store
+            .update(
+                &self.key,
+                Event::Parked {
+                    attempt: self.attempt,
+                },
+            )
+            .await
+        {
+            Ok(_) => Ok(true),
+            Err(UpdateError::Rejected(Rejected::NothingToWaitFor | Rejected::Cancelling)) => {
+                Ok(false)
+            }
+            Err(error) => Err(self.give_up(error)),
+        }
+    }
+
+    /// The answers to all of `requests`, or none while one is missing.
+    pub fn answers(&self, requests: &[InputRequest]) -> Result<Option<Vec<Answer>>, Abandoned> {
+        let known = self.read(self.store.inputs(&self.key))?;
+        let answer_to = |request: &InputRequest| {
+            let input = known
+                .iter()
+                .find(|input| input.request.key == request.key)?;
+            input.answer.clone()
+        };
+        Ok(requests.iter().map(answer_to).collect())
+    }
+
+    pub async fn append_log(&self, text: Vec<u8>) {
+        let journal = self.clone();
+        let written =
+            tokio::task::spawn_blocking(move || journal.store.append_log(&journal.key, &text));
+        if let Ok(Err(error)) = written.await {
+            warn!(task = %self.key.id, %error, "guest output was not kept");
+        }
+    }
+
+    fn read<T>(&self, read: Result<T, crate::store::StoreError>) -> Result<T, Abandoned> {
+        read.map_err(|error| self.give_up(error.into()))
+    }
+
+    fn give_up(&self, error: UpdateError) -> Abandoned {
+        match error {
+            UpdateError::Rejected(_) | UpdateError::Unknown => {}
+            UpdateError::Store(error) => error!(task = %self.key.id, %error, "a run is given up"),
+        }
+        Abandoned
+    }
+}

@@ -1,0 +1,378 @@
+//! Brings tasks on: claims them fairly, drives their runs, cancels, sweeps and drains. It decides
+//! *when* a tool runs; what a run changes is decided by `task::apply`, how it runs by a [`Runner`].
+
+mod ask;
+mod drive;
+mod journal;
+mod queue;
+mod run;
+mod submission;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::{StreamExt, stream};
+use thiserror::Error;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio_util::task::TaskTracker;
+use tracing::{error, info};
+
+pub use ask::InputError;
+pub use drive::{CallOutcome, StartedCall};
+pub use journal::{Asks, Saved};
+pub use run::{Abandoned, Run, RunContext, Stopped};
+pub use submission::Submission;
+
+use crate::clock::Clock;
+use crate::store::{Store, StoreError, UpdateError};
+use crate::task::{
+    Answer, CallResult, Event, InputKey, Interruption, Phase, Progress, Rejected, RpcError, Task,
+    TaskKey, TenantId, ToolRef,
+};
+use queue::FairQueue;
+
+/// Runs a tool. Two implementations: the sandbox, and a scripted one in the scheduler's tests.
+pub trait Runner: Send + Sync + 'static {
+    /// Runs `call` to its end, telling `run` what happens. Must return soon after `run.killed()`
+    /// resolves, with nothing of the tool left running.
+    fn run(&self, call: Call, run: Run) -> BoxFuture<'static, RunEnd>;
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub tenant: TenantId,
+    pub tool: ToolRef,
+    /// JSON text that fits the tool's input schema.
+    pub arguments: String,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunEnd {
+    /// The tool returned, perhaps a failure of its own.
+    Returned(CallResult),
+    /// The arguments passed the schema and the tool still refused them.
+    InvalidArguments(String),
+    /// The tool stopped because it was told to; what it says was done and what not.
+    Cancelled(Option<String>),
+    /// The call failed: the tool said so, trapped, or broke a limit. The message is for the client.
+    Failed(RpcError),
+    /// A hook answered [`Abandoned`], or the run was killed; the tool has no say in what follows.
+    Abandoned,
+}
+
+/// The scheduler's limits; every one is a configuration key of the same name.
+#[derive(Clone, Debug)]
+pub struct SchedulerLimits {
+    /// Runs of tasks at once, all tenants together; waiting instances not counted.
+    pub tasks_running_max: usize,
+    /// Runs of tasks of one tenant at once.
+    pub tenant_tasks_running_max: usize,
+    /// Tasks of one tenant that have not ended.
+    pub tasks_unfinished_max: usize,
+    /// Calls answered inline at once, all tenants together, and of one tenant.
+    pub calls_running_max: usize,
+    pub tenant_calls_running_max: usize,
+    /// How long a call waits for its turn before it is refused.
+    pub call_wait_max: Duration,
+    /// Instances that wait for an answer and can't be parked.
+    pub held_instances_max: usize,
+    /// How long a guest that can be parked waits in memory for an answer.
+    pub park_after: Duration,
+    /// How often a run's progress and output are saved.
+    pub save_interval: Duration,
+    /// How often expired tasks are looked for.
+    pub sweep_interval: Duration,
+}
+
+/// Why nothing can be started.
+#[derive(Clone, Debug, Error)]
+pub enum StartError {
+    #[error("the host is stopping; call again when it is back")]
+    Draining,
+    #[error(
+        "{0} tasks of this tenant have not ended yet, which is the limit; cancel some or wait for them"
+    )]
+    TooManyTasks(usize),
+    #[error("too many calls are running; try again in a moment")]
+    TooManyCalls,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The scheduler. Cheap to clone.
+#[derive(Clone)]
+pub struct Scheduler(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    runner: Arc<dyn Runner>,
+    clock: Clock,
+    limits: SchedulerLimits,
+    state: Mutex<State>,
+    calls: Arc<Semaphore>,
+    held: Arc<Semaphore>,
+    /// Owns every task that is spawned here.
+    tracker: TaskTracker,
+    /// Set once the host stops; nothing new starts then.
+    draining: watch::Sender<bool>,
+    run_ended: Notify,
+}
+
+struct State {
+    queue: FairQueue,
+    /// Live runs of tasks.
+    runs: HashMap<TaskKey, Run>,
+    /// Calls answered inline, by tenant.
+    calls: HashMap<TenantId, usize>,
+}
+
+impl Scheduler {
+    /// A scheduler that has not started anything; see [`Scheduler::start`].
+    pub fn new(
+        store: Store,
+        runner: Arc<dyn Runner>,
+        clock: Clock,
+        limits: SchedulerLimits,
+    ) -> Scheduler {
+        let state = State {
+            queue: FairQueue::new(limits.tasks_running_max, limits.tenant_tasks_running_max),
+            runs: HashMap::new(),
+            calls: HashMap::new(),
+        };
+        Scheduler(Arc::new(Inner {
+            store,
+            runner,
+            clock,
+            state: Mutex::new(state),
+            calls: Arc::new(Semaphore::new(limits.calls_running_max)),
+            held: Arc::new(Semaphore::new(limits.held_instances_max)),
+            tracker: TaskTracker::new(),
+            draining: watch::Sender::new(false),
+            run_ended: Notify::new(),
+            limits,
+        }))
+    }
+
+    /// Recovers what an earlier process left, then begins to run and sweep.
+    pub async fn start(&self) -> Result<(), StoreError> {
+        self.recover().await?;
+        self.0.tracker.spawn(self.clone().sweep_until_drained());
+        Ok(())
+    }
+
+    /// The runs a dead process had are interrupted by a crash: the store's directory is locked, so
+    /// nobody else can hold their leases.
+    async fn recover(&self) -> Result<(), StoreError> {
+        const UPDATES_AT_ONCE: usize = 256;
+        let interrupted = self.0.store.running()?;
+        let count = interrupted.len();
+        stream::iter(interrupted)
+            .map(|key| async move {
+                let Some(task) = self.0.store.get(&key)? else {
+                    return Ok(());
+                };
+                let event = Event::Interrupted {
+                    attempt: task.attempt,
+                    cause: Interruption::Crash,
+                };
+                match self.0.store.update(&key, event).await {
+                    Ok(_) | Err(UpdateError::Unknown | UpdateError::Rejected(_)) => Ok(()),
+                    Err(UpdateError::Store(error)) => Err(error),
+                }
+            })
+            .buffer_unordered(UPDATES_AT_ONCE)
+            .fold(Ok(()), |all, one| async { all.and(one) })
+            .await?;
+        let queued = self.0.store.queued()?;
+        if count + queued.len() > 0 {
+            info!(
+                interrupted = count,
+                queued = queued.len(),
+                "recovered tasks"
+            );
+        }
+        let mut state = self.lock();
+        for key in queued {
+            state.queue.push(key);
+        }
+        drop(state);
+        self.dispatch();
+        Ok(())
+    }
+
+    /// Stores a new task and sees to it that it runs. It is durable when this returns (I1).
+    pub async fn submit(&self, submission: Submission) -> Result<Task, StartError> {
+        let scheduler = self.clone();
+        // A client that goes away must not leave a stored task without a run, or a slot taken.
+        let stored = self
+            .0
+            .tracker
+            .spawn(async move { scheduler.store_new(submission).await });
+        stored.await.unwrap_or_else(|error| {
+            error!(%error, "storing a task panicked");
+            Err(StartError::Store(StoreError::Closed))
+        })
+    }
+
+    async fn store_new(&self, submission: Submission) -> Result<Task, StartError> {
+        self.check_quota(&submission.tenant)?;
+        let key = submission.new_key();
+        // With a place free the task is born running, which saves the commit of its claim.
+        let starts = self.lock().queue.try_take_place(&key.tenant);
+        let task = submission.task(key.clone(), starts, self.0.clock.now());
+        if let Err(error) = self.0.store.insert(submission.born(task.clone())).await {
+            if starts {
+                self.lock().queue.leave_place(&key.tenant);
+            }
+            return Err(error.into());
+        }
+        if starts {
+            self.spawn_run(task.clone(), submission.arguments);
+        } else {
+            self.lock().queue.push(key);
+            self.dispatch();
+        }
+        Ok(task)
+    }
+
+    /// Whether the tenant may have one more task.
+    pub(crate) fn check_quota(&self, tenant: &TenantId) -> Result<(), StartError> {
+        if *self.0.draining.borrow() {
+            return Err(StartError::Draining);
+        }
+        let max = self.0.limits.tasks_unfinished_max;
+        if self.0.store.unfinished(tenant) >= max {
+            return Err(StartError::TooManyTasks(max));
+        }
+        Ok(())
+    }
+
+    /// Whether a task submitted now would have to wait for a place.
+    pub fn is_full(&self) -> bool {
+        self.lock().queue.is_full()
+    }
+
+    /// Records answers and brings the task on.
+    pub async fn answer(
+        &self,
+        key: &TaskKey,
+        answers: Vec<(InputKey, Answer)>,
+    ) -> Result<Task, UpdateError> {
+        let task = self
+            .0
+            .store
+            .update(key, Event::Answered { answers })
+            .await?;
+        match task.phase {
+            Phase::Queued { .. } => self.enqueue(key),
+            _ => {
+                if let Some(run) = self.live(key) {
+                    run.wake();
+                }
+            }
+        }
+        Ok(task)
+    }
+
+    /// Records that the task is to stop (durable), then tells its run.
+    pub async fn cancel(&self, key: &TaskKey, reason: &str) -> Result<(), UpdateError> {
+        let event = Event::CancelRequested {
+            reason: reason.to_owned(),
+        };
+        let task = match self.0.store.update(key, event).await {
+            Ok(task) => task,
+            // A finished task acknowledges a cancel and does not change (I3).
+            Err(UpdateError::Rejected(Rejected::Terminal)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        match task.phase {
+            Phase::Queued { .. } => self.enqueue(key),
+            _ => {
+                if let Some(run) = self.live(key) {
+                    run.cancel(reason);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest progress of a live run.
+    pub fn progress(&self, key: &TaskKey) -> Option<Progress> {
+        self.live(key).and_then(|run| run.newest_progress())
+    }
+
+    /// How many runs of tasks are live.
+    pub fn live_runs(&self) -> usize {
+        self.lock().runs.len()
+    }
+
+    /// Stops what can be stopped without loss, waits up to `limit` for the rest, then interrupts it.
+    pub async fn drain(&self, limit: Duration) {
+        self.0.draining.send_replace(true);
+        for run in self.all_runs() {
+            run.drain();
+        }
+        let in_time = tokio::time::timeout(limit, self.until_no_run_is_live())
+            .await
+            .is_ok();
+        if !in_time {
+            for run in self.all_runs() {
+                run.kill();
+            }
+            self.until_no_run_is_live().await;
+        }
+        self.0.tracker.close();
+        // Calls that are answered inline belong to the server, which waits for them by itself.
+        let _ = tokio::time::timeout(limit, self.0.tracker.wait()).await;
+    }
+
+    async fn until_no_run_is_live(&self) {
+        loop {
+            let ended = self.0.run_ended.notified();
+            if self.live_runs() == 0 {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn all_runs(&self) -> Vec<Run> {
+        self.lock().runs.values().cloned().collect()
+    }
+
+    fn live(&self, key: &TaskKey) -> Option<Run> {
+        self.lock().runs.get(key).cloned()
+    }
+
+    fn enqueue(&self, key: &TaskKey) {
+        self.lock().queue.push(key.clone());
+        self.dispatch();
+    }
+
+    /// Gives free places to waiting tasks. Called whenever a task is queued or a place is left.
+    fn dispatch(&self) {
+        if *self.0.draining.borrow() {
+            return;
+        }
+        loop {
+            let next = self.lock().queue.pop();
+            let Some(key) = next else { return };
+            let scheduler = self.clone();
+            self.0
+                .tracker
+                .spawn(async move { scheduler.claim(key).await });
+        }
+    }
+
+    /// Statements under this lock are short and leave the state consistent one by one.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,356 @@
+//! One run of a tool, as the sandbox sees it: the other side of the hooks in `wit/plugin.wit`.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::time::Instant;
+use tracing::{debug, error};
+
+use super::drive::{CallOutcome, CallPlace};
+use super::journal::{DurableJournal, Journal, Note};
+use super::{Asks, Scheduler, StartError, Submission};
+use crate::task::{Abilities, Event, ExternalReference, Progress, Recovery, TaskId, TenantId};
+
+/// Guest output kept in memory between two saves, bytes; more is dropped and said to be.
+const LOG_BUFFER_MAX: usize = 64 * 1024;
+
+/// A run's hooks. Cheap to clone; all clones are the same run.
+#[derive(Clone)]
+pub struct Run(pub(super) Arc<Shared>);
+
+pub(super) struct Shared {
+    pub(super) scheduler: Scheduler,
+    pub(super) submission: Submission,
+    /// Held across the commit that turns a call into a task, so that no hook falls between the two.
+    pub(super) journal: tokio::sync::Mutex<Journal>,
+    progress: watch::Sender<Option<Progress>>,
+    pub(super) signal: watch::Sender<Signal>,
+    pub(super) answered: Notify,
+    log: Mutex<Vec<u8>>,
+    /// Where the call's caller waits, until it has its answer.
+    caller: Mutex<Option<oneshot::Sender<CallOutcome>>>,
+    /// Held while the call is answered inline.
+    place: Mutex<Option<CallPlace>>,
+}
+
+/// What the run has been told from outside.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Signal {
+    pub(super) cancel: Option<(Instant, String)>,
+    pub(super) draining: bool,
+    killed: bool,
+}
+
+/// What the guest may know of its call (`control.context`).
+#[derive(Clone, Debug)]
+pub struct RunContext {
+    /// None while the call is answered inline.
+    pub task: Option<TaskId>,
+    pub tenant: TenantId,
+    pub attempt: u32,
+    pub abilities: Abilities,
+    pub expires_in_ms: Option<u64>,
+}
+
+/// The task is being cancelled; the guest may clean up and return.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    pub reason: String,
+}
+
+/// The run is over whatever the guest does (parked, superseded, or the store failed): the sandbox
+/// drops the instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the run was abandoned")]
+pub struct Abandoned;
+
+/// The hooks, called by the sandbox.
+impl Run {
+    pub async fn context(&self) -> RunContext {
+        let journal = self.0.journal.lock().await;
+        let durable = journal.durable();
+        let now = self.0.scheduler.0.clock.now();
+        RunContext {
+            task: durable.map(|durable| durable.key.id.clone()),
+            tenant: self.0.submission.tenant.clone(),
+            attempt: durable.map_or(1, |durable| durable.attempt.0),
+            abilities: self.0.submission.abilities,
+            expires_in_ms: durable
+                .and_then(|durable| durable.expires_at)
+                .map(|at| u64::try_from(at.since(now).as_millis()).unwrap_or(u64::MAX)),
+        }
+    }
+
+    /// Shows progress to whoever watches; on disk it comes with the next save.
+    pub fn progress(&self, progress: Progress) {
+        self.0.progress.send_replace(Some(progress));
+    }
+
+    /// Saves `state` durably; the guest can stop here.
+    pub async fn checkpoint(
+        &self,
+        state: Option<Vec<u8>>,
+    ) -> Result<Result<(), Stopped>, Abandoned> {
+        if let Some(state) = state {
+            self.write(Note::Checkpoint(state)).await?;
+        }
+        self.pause_point().await
+    }
+
+    /// What the last checkpoint of an earlier run saved, for a tool that resumes.
+    pub async fn saved_state(&self) -> Result<Option<Vec<u8>>, Abandoned> {
+        if !self.resumes() {
+            return Ok(None);
+        }
+        self.0.journal.lock().await.checkpoint()
+    }
+
+    /// A step recorded by an earlier run, or earlier in this one.
+    pub async fn step_result(&self, name: &str) -> Result<Option<Vec<u8>>, Abandoned> {
+        self.0.journal.lock().await.step(name)
+    }
+
+    /// Records a step durably; the first record of a name stays. The guest can stop here.
+    pub async fn record_step(
+        &self,
+        name: String,
+        value: Vec<u8>,
+    ) -> Result<Result<(), Stopped>, Abandoned> {
+        self.write(Note::Step(name, value)).await?;
+        self.pause_point().await
+    }
+
+    pub async fn set_external_reference(
+        &self,
+        reference: ExternalReference,
+    ) -> Result<(), Abandoned> {
+        self.write(Note::Reference(reference)).await
+    }
+
+    /// Takes guest output (stdout and stderr). What comes faster than it is saved is cut.
+    pub fn log(&self, text: &[u8]) {
+        let mut log = lock(&self.0.log);
+        let room = LOG_BUFFER_MAX.saturating_sub(log.len());
+        log.extend_from_slice(&text[..text.len().min(room)]);
+    }
+
+    /// Resolves when the run must end at once.
+    pub async fn killed(&self) {
+        let mut signal = self.0.signal.subscribe();
+        // The sender lives in the run itself, so it can't be gone.
+        let _ = signal.wait_for(|signal| signal.killed).await;
+    }
+}
+
+/// What the scheduler does with a run.
+impl Run {
+    pub(super) fn new(
+        scheduler: Scheduler,
+        submission: Submission,
+        journal: Journal,
+        caller: Option<(oneshot::Sender<CallOutcome>, CallPlace)>,
+    ) -> Run {
+        let (caller, place) = caller.unzip();
+        Run(Arc::new(Shared {
+            scheduler,
+            submission,
+            journal: tokio::sync::Mutex::new(journal),
+            progress: watch::Sender::new(None),
+            signal: watch::Sender::new(Signal::default()),
+            answered: Notify::new(),
+            log: Mutex::new(Vec::new()),
+            caller: Mutex::new(caller),
+            place: Mutex::new(place),
+        }))
+    }
+
+    /// Follows the progress the guest reports.
+    pub fn watch_progress(&self) -> watch::Receiver<Option<Progress>> {
+        self.0.progress.subscribe()
+    }
+
+    pub(super) fn newest_progress(&self) -> Option<Progress> {
+        self.0.progress.borrow().clone()
+    }
+
+    /// Tells the guest, at its next pause point, to stop. The first reason stays.
+    pub(super) fn cancel(&self, reason: &str) {
+        self.0.signal.send_if_modified(|signal| {
+            let first = signal.cancel.is_none();
+            if first {
+                signal.cancel = Some((Instant::now(), reason.to_owned()));
+            }
+            first
+        });
+    }
+
+    /// Tells the run to leave at its next checkpoint, if it can be resumed.
+    pub(super) fn drain(&self) {
+        self.0.signal.send_modify(|signal| signal.draining = true);
+    }
+
+    pub(super) fn kill(&self) {
+        self.0.signal.send_modify(|signal| signal.killed = true);
+    }
+
+    /// Says that an answer came.
+    pub(super) fn wake(&self) {
+        self.0.answered.notify_one();
+    }
+
+    pub(super) fn cancelled(&self) -> Option<Stopped> {
+        let signal = self.0.signal.borrow();
+        signal.cancel.as_ref().map(|(_, reason)| Stopped {
+            reason: reason.clone(),
+        })
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.0.signal.borrow().draining
+    }
+
+    /// Resolves when a cancelled run has used up its grace.
+    pub(super) async fn overdue(&self) {
+        let mut signal = self.0.signal.subscribe();
+        let cancelled_at = match signal.wait_for(|signal| signal.cancel.is_some()).await {
+            Ok(signal) => signal.cancel.as_ref().map(|(at, _)| *at),
+            Err(_) => None,
+        };
+        let grace = self.0.submission.policy.cancel_grace;
+        if let Some(at) = cancelled_at
+            && !self.0.signal.borrow().killed
+        {
+            tokio::time::sleep_until(at + grace).await;
+        } else {
+            std::future::pending().await
+        }
+    }
+
+    /// Gives the caller its answer; the first one counts.
+    pub(super) fn reply(&self, outcome: CallOutcome) {
+        let caller = lock(&self.0.caller).take();
+        if let Some(caller) = caller {
+            // A caller that went away has no use for it.
+            let _ = caller.send(outcome);
+        }
+    }
+
+    /// Whether the call has to become a task and has not yet.
+    pub(super) async fn must_be_task(&self) -> bool {
+        match &*self.0.journal.lock().await {
+            Journal::Memory(memory) => matches!(memory.asks, Asks::AsTask { always: true, .. }),
+            Journal::Durable(_) | Journal::Closed => false,
+        }
+    }
+
+    /// Whether somebody still waits for the call's answer.
+    pub(super) fn has_caller(&self) -> bool {
+        lock(&self.0.caller).is_some()
+    }
+
+    /// Leaves the place among the calls that are answered inline.
+    pub(super) fn release_place(&self) {
+        let place = lock(&self.0.place).take();
+        drop(place);
+    }
+
+    /// Turns the call into a task, durably, and tells the caller.
+    pub(super) async fn promote(&self) -> Result<(), StartError> {
+        let run = self.clone();
+        let stored = self
+            .0
+            .scheduler
+            .0
+            .tracker
+            .spawn(async move { run.become_task().await });
+        stored.await.unwrap_or_else(|error| {
+            error!(%error, "storing a task panicked");
+            Err(StartError::Draining)
+        })
+    }
+
+    async fn become_task(&self) -> Result<(), StartError> {
+        let mut journal = self.0.journal.lock().await;
+        let Journal::Memory(memory) = &*journal else {
+            return Ok(());
+        };
+        let scheduler = &self.0.scheduler;
+        let submission = &self.0.submission;
+        scheduler.check_quota(&submission.tenant)?;
+        let mut task = submission.task(submission.new_key(), true, scheduler.0.clock.now());
+        if let Some(progress) = self.newest_progress() {
+            task.message = Some(progress.message);
+            (task.done, task.total) = (progress.done, progress.total);
+        }
+        task.external_reference = memory.saved.external_reference.clone();
+        let new = submission.born_late(task, &memory.saved, memory.asked.clone());
+        let task = new.task.clone();
+        scheduler.0.store.insert(new).await?;
+        *journal = Journal::Durable(DurableJournal::new(scheduler.0.store.clone(), &task));
+        scheduler.adopt(&task.key, self);
+        self.reply(CallOutcome::Task(task));
+        Ok(())
+    }
+
+    /// Saves what is shown: progress and output. Nobody waits for it to be durable.
+    pub(super) async fn save(&self, saved: &mut Option<Progress>) {
+        let journal = self.0.journal.lock().await;
+        let Some(durable) = journal.durable().cloned() else {
+            return;
+        };
+        drop(journal);
+        let log = std::mem::take(&mut *lock(&self.0.log));
+        if !log.is_empty() {
+            durable.append_log(log).await;
+        }
+        let newest = self.newest_progress();
+        if let Some(progress) = &newest
+            && newest != *saved
+        {
+            let event = Event::Progressed {
+                attempt: durable.attempt,
+                progress: progress.clone(),
+            };
+            if let Err(error) = durable.store.update(&durable.key, event).await {
+                debug!(%error, "progress was not saved");
+            }
+            *saved = newest;
+        }
+    }
+
+    pub(super) fn resumes(&self) -> bool {
+        self.0.submission.policy.recovery == Recovery::Resume
+    }
+
+    /// Writes one thing: into memory while the call is no task, durably afterwards.
+    async fn write(&self, note: Note) -> Result<(), Abandoned> {
+        let mut journal = self.0.journal.lock().await;
+        match &mut *journal {
+            Journal::Memory(memory) => {
+                note.keep(&mut memory.saved);
+                Ok(())
+            }
+            Journal::Durable(durable) => {
+                let durable = durable.clone();
+                drop(journal);
+                durable.update(note.event(durable.attempt)).await
+            }
+            Journal::Closed => Err(Abandoned),
+        }
+    }
+
+    /// Where a guest may stop: it hears of a cancel, and a host that stops takes it from here.
+    async fn pause_point(&self) -> Result<Result<(), Stopped>, Abandoned> {
+        if let Some(stopped) = self.cancelled() {
+            return Ok(Err(stopped));
+        }
+        let leaves =
+            self.is_draining() && self.resumes() && self.0.journal.lock().await.durable().is_some();
+        if leaves { Err(Abandoned) } else { Ok(Ok(())) }
+    }
+}
+
+/// A poisoned lock means a panic elsewhere; what is kept under these is whole after every statement.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,54 @@
+//! Deletes what has expired, in bounded slices, by the store's time-ordered index.
+
+use tracing::{debug, error};
+
+use super::Scheduler;
+use crate::store::StoreError;
+use crate::task::TaskKey;
+
+/// Tasks swept between two looks at whether the host stops.
+const SLICE: usize = 256;
+
+impl Scheduler {
+    pub(super) async fn sweep_until_drained(self) {
+        let mut draining = self.0.draining.subscribe();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(self.0.limits.sweep_interval) => {}
+                _ = draining.wait_for(|draining| *draining) => return,
+            }
+            if let Err(error) = self.sweep().await {
+                error!(%error, "expired tasks could not be swept");
+            }
+        }
+    }
+
+    /// Deletes every expired task; a running one is cancelled first and goes with a later sweep.
+    /// Returns how many were deleted.
+    pub async fn sweep(&self) -> Result<usize, StoreError> {
+        let mut deleted = 0;
+        loop {
+            let expired = self.0.store.expired(self.0.clock.now(), SLICE)?;
+            let mut progressed = false;
+            for key in &expired {
+                if self.sweep_one(key).await? {
+                    progressed = true;
+                    deleted += 1;
+                }
+            }
+            if expired.len() < SLICE || !progressed {
+                debug!(deleted, "swept");
+                return Ok(deleted);
+            }
+        }
+    }
+
+    async fn sweep_one(&self, key: &TaskKey) -> Result<bool, StoreError> {
+        if let Some(run) = self.live(key) {
+            run.cancel("the task's time to live is over");
+            return Ok(false);
+        }
+        self.0.store.remove(key).await?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,245 @@
+//! Large bodies as files. A body is written and durable before the record that names it is
+//! committed, and deleted only after the record that no longer names it is. What a crash leaves in
+//! between is swept at the next start. It must not read or write records itself.
+
+use std::collections::HashSet;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use super::disk::sync_directory;
+use crate::task::{TaskId, TaskKey, TenantId};
+
+/// A body up to this size is a record's value; a larger one is a file.
+pub(super) const INLINE_BYTES_MAX: usize = 16 * 1024;
+
+/// How often a task's folder is made again when it is deleted under the writer's hands.
+const FOLDER_TRIES: u32 = 3;
+
+const INLINE: u8 = 0;
+const FILE: u8 = 1;
+
+/// A body on its way into a record.
+pub(super) enum Body {
+    Inline(Vec<u8>),
+    File(PendingFile),
+}
+
+/// A durable file that no record names yet; deleted when dropped.
+pub(super) struct PendingFile {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+/// The folder of all bodies: `<tenant>/<task id>/<random name>`.
+pub(super) struct Bodies {
+    root: PathBuf,
+    /// Tenants whose folder's name is durable.
+    tenants: Mutex<HashSet<TenantId>>,
+}
+
+impl Body {
+    /// The value that stands for the body in a record. From here on its file is the record's.
+    pub(super) fn into_value(self) -> Vec<u8> {
+        match self {
+            Body::Inline(bytes) => {
+                let mut value = Vec::with_capacity(bytes.len() + 1);
+                value.push(INLINE);
+                value.extend_from_slice(&bytes);
+                value
+            }
+            Body::File(mut file) => {
+                file.is_kept = true;
+                let mut value = vec![FILE];
+                value.extend_from_slice(file.name().as_bytes());
+                value
+            }
+        }
+    }
+
+    /// How many bytes it adds to a commit.
+    pub(super) fn weight(&self) -> usize {
+        match self {
+            Body::Inline(bytes) => bytes.len(),
+            Body::File(_) => 0,
+        }
+    }
+}
+
+impl PendingFile {
+    fn name(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for PendingFile {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            delete_with_folder(&self.path);
+        }
+    }
+}
+
+impl Bodies {
+    pub(super) fn open(root: PathBuf) -> io::Result<Bodies> {
+        fs::create_dir_all(&root)?;
+        Ok(Bodies {
+            root,
+            tenants: Mutex::new(HashSet::new()),
+        })
+    }
+
+    /// Writes a body that is too large for a record, durably. Blocks.
+    pub(super) fn write(&self, key: &TaskKey, bytes: &[u8]) -> io::Result<Body> {
+        self.make_tenant_folder(&key.tenant)?;
+        let folder = self.folder(key);
+        let random = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
+        let path = folder.join(format!("{random:016x}"));
+        let temporary = folder.join(format!("{random:016x}.tmp"));
+        let file = PendingFile {
+            path,
+            is_kept: false,
+        };
+        write_new(&temporary, bytes)
+            .and_then(|()| fs::rename(&temporary, &file.path))
+            .inspect_err(|_| delete_with_folder(&temporary))?;
+        sync_directory(&folder)?;
+        sync_directory(&self.root.join(key.tenant.as_str()))?;
+        Ok(Body::File(file))
+    }
+
+    /// The body a record's value stands for.
+    pub(super) fn read(&self, key: &TaskKey, value: &[u8]) -> io::Result<Vec<u8>> {
+        match value.split_first() {
+            Some((&INLINE, bytes)) => Ok(bytes.to_vec()),
+            _ => match file_name(value) {
+                Some(name) => fs::read(self.folder(key).join(name)),
+                None => Err(io::ErrorKind::InvalidData.into()),
+            },
+        }
+    }
+
+    /// Deletes the file a value named, if it named one.
+    pub(super) fn delete(&self, key: &TaskKey, value: &[u8]) {
+        if let Some(name) = file_name(value) {
+            delete_with_folder(&self.folder(key).join(name));
+        }
+    }
+
+    /// Deletes all files of a task.
+    pub(super) fn delete_all(&self, key: &TaskKey) {
+        match fs::remove_dir_all(self.folder(key)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, "the files of a removed task are still there");
+            }
+            _ => {}
+        }
+    }
+
+    /// Deletes what no record names. `named` gives the values of all bodies of a task.
+    pub(super) fn sweep<E: From<io::Error>>(
+        &self,
+        named: impl Fn(&TaskKey) -> Result<Vec<Vec<u8>>, E>,
+    ) -> Result<(), E> {
+        for key in self.tasks()? {
+            let values = named(&key)?;
+            let names: HashSet<&str> = values.iter().filter_map(|v| file_name(v)).collect();
+            if names.is_empty() {
+                self.delete_all(&key);
+                continue;
+            }
+            for entry in fs::read_dir(self.folder(&key))? {
+                let entry = entry?;
+                let is_named = entry
+                    .file_name()
+                    .to_str()
+                    .is_some_and(|n| names.contains(n));
+                if !is_named {
+                    fs::remove_file(entry.path())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The tasks that have a folder. Names that are not ours are left alone.
+    fn tasks(&self) -> io::Result<Vec<TaskKey>> {
+        let mut tasks = Vec::new();
+        for entry in fs::read_dir(&self.root)? {
+            let entry = entry?;
+            let Some(tenant) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| TenantId::parse(name).ok())
+            else {
+                continue;
+            };
+            for folder in fs::read_dir(entry.path())? {
+                let name = folder?.file_name();
+                if let Some(id) = name.to_str().and_then(|name| TaskId::parse(name).ok()) {
+                    tasks.push(TaskKey {
+                        tenant: tenant.clone(),
+                        id,
+                    });
+                }
+            }
+        }
+        Ok(tasks)
+    }
+
+    fn make_tenant_folder(&self, tenant: &TenantId) -> io::Result<()> {
+        // Held while the name is made durable, so that nobody commits a record before it is.
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        if !tenants.contains(tenant) {
+            fs::create_dir_all(self.root.join(tenant.as_str()))?;
+            sync_directory(&self.root)?;
+            tenants.insert(tenant.clone());
+        }
+        Ok(())
+    }
+
+    fn folder(&self, key: &TaskKey) -> PathBuf {
+        self.root.join(key.tenant.as_str()).join(key.id.as_str())
+    }
+}
+
+/// The file a record's value names, if its body is one.
+fn file_name(value: &[u8]) -> Option<&str> {
+    match value.split_first() {
+        Some((&FILE, name)) => std::str::from_utf8(name).ok(),
+        _ => None,
+    }
+}
+
+/// Writes and syncs a new file. Its folder may vanish between being made and being used, when the
+/// last other file in it is deleted.
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    let mut tries = 0;
+    let mut file = loop {
+        tries += 1;
+        fs::create_dir_all(folder)?;
+        match OpenOptions::new().write(true).create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < FOLDER_TRIES => {}
+            outcome => break outcome?,
+        }
+    };
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Deletes a file, and its folder with the last one.
+fn delete_with_folder(path: &Path) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "a body that nothing names is left until the next start");
+        }
+        _ => {}
+    }
+    if let Some(folder) = path.parent() {
+        // Fails while it holds other bodies, which is right.
+        let _ = fs::remove_dir(folder);
+    }
+}

@@ -1,0 +1,142 @@
+//! The data directory as a place: who may use it, how much room its disk has, and what makes a new
+//! name in it durable. It must not know what the files hold.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+
+use super::{OpenError, StoreError};
+use crate::clock::{Clock, Timestamp};
+
+const MIB: u64 = 1024 * 1024;
+
+/// What is kept aside so that a store whose disk is full can be opened once more: opening needs
+/// at least one new segment.
+const BALLAST_BYTES: u64 = 16 * MIB;
+
+/// How old a measurement of the free space may be.
+const FREE_SPACE_MAX_AGE: Duration = Duration::from_secs(1);
+
+/// Guards against a full disk.
+pub(super) struct Disk {
+    directory: PathBuf,
+    free_min_bytes: u64,
+    clock: Clock,
+    /// The newest measurement, bytes.
+    free: Mutex<Option<(Timestamp, u64)>>,
+}
+
+impl Disk {
+    pub(super) fn new(directory: &Path, free_min_bytes: u64, clock: Clock) -> Disk {
+        Disk {
+            directory: directory.to_owned(),
+            free_min_bytes,
+            clock,
+            free: Mutex::new(None),
+        }
+    }
+
+    /// Refuses when a new task could fill the disk: a full one takes no updates either.
+    pub(super) fn check_room(&self) -> Result<(), StoreError> {
+        if self.free_bytes()? < self.free_min_bytes {
+            let min_mib = self.free_min_bytes.div_ceil(MIB);
+            return Err(StoreError::DiskFull { min_mib });
+        }
+        Ok(())
+    }
+
+    /// Gives the ballast up when the disk is too full to open the store without.
+    pub(super) fn release_ballast(&self) -> io::Result<()> {
+        if free_bytes(&self.directory)? >= BALLAST_BYTES {
+            return Ok(());
+        }
+        match fs::remove_file(self.ballast()) {
+            Ok(()) => {
+                tracing::warn!("the disk is full; the space kept aside is used to open the store");
+                sync_directory(&self.directory)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Keeps the ballast aside if there is room for it. Without it the store works all the same.
+    pub(super) fn keep_ballast(&self) {
+        if let Err(error) = self.make_ballast() {
+            tracing::warn!(%error, "no space could be kept aside for opening a store on a full disk");
+        }
+    }
+
+    fn make_ballast(&self) -> io::Result<()> {
+        let path = self.ballast();
+        let wanted = self.free_min_bytes.saturating_add(BALLAST_BYTES);
+        let is_whole = fs::metadata(&path).is_ok_and(|found| found.len() == BALLAST_BYTES);
+        if is_whole || free_bytes(&self.directory)? < wanted {
+            return Ok(());
+        }
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)?;
+        let reserved = fallocate(&file, FallocateFlags::empty(), 0, BALLAST_BYTES);
+        if let Err(error) = reserved.and_then(|()| rustix::fs::fsync(&file)) {
+            // A file system without fallocate; an empty ballast would only look like one.
+            fs::remove_file(&path)?;
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.directory.join("ballast")
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        let now = self.clock.now();
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        match *free {
+            // The wall clock may have been turned back: a measurement from later is worth nothing.
+            Some((at, bytes)) if at <= now && now.since(at) < FREE_SPACE_MAX_AGE => Ok(bytes),
+            _ => {
+                let bytes = free_bytes(&self.directory)?;
+                *free = Some((now, bytes));
+                Ok(bytes)
+            }
+        }
+    }
+}
+
+/// Takes the directory for this process until the file is dropped.
+pub(super) fn lock(directory: &Path) -> Result<File, OpenError> {
+    let name = || directory.display().to_string();
+    let unusable = |source| OpenError::Directory {
+        directory: name(),
+        source,
+    };
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(directory.join("lock"))
+        .map_err(unusable)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(name())),
+        Err(TryLockError::Error(source)) => Err(unusable(source)),
+    }
+}
+
+/// Makes the names in a directory durable.
+pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+fn free_bytes(directory: &Path) -> io::Result<u64> {
+    let found = statvfs(directory)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}

@@ -1,0 +1,239 @@
+//! What the next commit will write. Here events meet the state machine: every command is decided
+//! against the newest state, which may be one that is not committed yet, so there is nothing to
+//! compare and swap. It must not write.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::bodies::Body;
+use super::codec::{decode_task, encode_task};
+use super::keys::{self, Slot};
+use super::records::{Records, Writes};
+use super::{StoreError, UpdateError};
+use crate::clock::Timestamp;
+use crate::task::{Event, Task, TaskKey, apply};
+
+/// What a task's record may hold, bytes. Its texts come from tools, and whoever takes them in
+/// bounds them; this keeps the engine's nodes small if somebody does not.
+pub(super) const RECORD_BYTES_MAX: usize = 256 * 1024;
+
+/// Commands decided and not yet committed.
+pub(super) struct Draft<'a> {
+    records: &'a Records,
+    writes: Writes,
+    tasks: HashMap<TaskKey, Entry>,
+    garbage: Vec<Garbage>,
+}
+
+/// A task that a command of this draft looked at.
+struct Entry {
+    committed: Option<Task>,
+    newest: Option<Task>,
+    is_written: bool,
+}
+
+/// A task this draft changes: as it is committed now, and as it will be.
+pub(super) struct Change {
+    pub(super) key: TaskKey,
+    pub(super) before: Option<Task>,
+    pub(super) after: Option<Task>,
+}
+
+/// Files that nothing names once the draft is committed.
+pub(super) enum Garbage {
+    Body { key: TaskKey, value: Vec<u8> },
+    Task(TaskKey),
+}
+
+/// A draft taken apart for the commit.
+pub(super) struct Finished {
+    pub(super) writes: Writes,
+    pub(super) changes: Vec<Change>,
+    pub(super) garbage: Vec<Garbage>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(records: &'a Records) -> Draft<'a> {
+        Draft {
+            records,
+            writes: Writes::new(),
+            tasks: HashMap::new(),
+            garbage: Vec::new(),
+        }
+    }
+
+    /// Whether the newest state of the task is one that is not committed yet.
+    pub(super) fn has_written(&self, key: &TaskKey) -> bool {
+        self.tasks.get(key).is_some_and(|entry| entry.is_written)
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        task: Task,
+        bodies: Vec<(Slot, Body)>,
+    ) -> Result<(), StoreError> {
+        // Nor may it take the name of one removed just now, whose files are still to be deleted.
+        if self.newest(&task.key)?.is_some() || self.has_written(&task.key) {
+            return Err(StoreError::Exists);
+        }
+        let record = encode_bounded(&task)?;
+        self.write(None, task, record, bodies)
+    }
+
+    /// The task after the event. An event that changes nothing writes nothing.
+    pub(super) fn update(
+        &mut self,
+        key: &TaskKey,
+        event: &Event,
+        bodies: Vec<(Slot, Body)>,
+        now: Timestamp,
+    ) -> Result<Task, UpdateError> {
+        let Some(current) = self.newest(key)?.cloned() else {
+            return Err(UpdateError::Unknown);
+        };
+        let mut next = apply(&current, event, now)?;
+        let bodies = self.wanted(&current, bodies)?;
+        let updated_at = std::mem::replace(&mut next.updated_at, current.updated_at);
+        if bodies.is_empty() && next == current {
+            return Ok(current);
+        }
+        next.updated_at = updated_at;
+        let record = encode_bounded(&next)?;
+        self.write(Some(&current), next.clone(), record, bodies)?;
+        Ok(next)
+    }
+
+    /// Deletes all records of a task; fine when there is none.
+    pub(super) fn remove(&mut self, key: &TaskKey) -> Result<(), StoreError> {
+        let Some(task) = self.newest(key)?.cloned() else {
+            return Ok(());
+        };
+        let mut doomed = BTreeSet::from([keys::task(key)]);
+        doomed.extend(keys::index(&task));
+        for prefix in keys::bodies(key) {
+            for entry in self.records.scan(&prefix) {
+                doomed.insert(entry?.0.to_vec());
+            }
+            let drafted = self.writes.range(prefix.clone()..);
+            doomed.extend(
+                drafted
+                    .map(|(key, _)| key.clone())
+                    .take_while(|key| key.starts_with(&prefix)),
+            );
+        }
+        self.writes
+            .extend(doomed.into_iter().map(|key| (key, None)));
+        self.garbage.push(Garbage::Task(key.clone()));
+        self.set_newest(key, None);
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Finished {
+        let written = self.tasks.into_iter().filter(|(_, entry)| entry.is_written);
+        let changes = written.map(|(key, entry)| Change {
+            key,
+            before: entry.committed,
+            after: entry.newest,
+        });
+        Finished {
+            writes: self.writes,
+            changes: changes.collect(),
+            garbage: self.garbage,
+        }
+    }
+
+    fn newest(&mut self, key: &TaskKey) -> Result<Option<&Task>, StoreError> {
+        if !self.tasks.contains_key(key) {
+            let record = self.records.get(&keys::task(key))?;
+            let committed = record
+                .map(|bytes| decode_task(key.clone(), &bytes))
+                .transpose()?;
+            let entry = Entry {
+                newest: committed.clone(),
+                committed,
+                is_written: false,
+            };
+            self.tasks.insert(key.clone(), entry);
+        }
+        Ok(self.tasks.get(key).and_then(|entry| entry.newest.as_ref()))
+    }
+
+    fn set_newest(&mut self, key: &TaskKey, task: Option<Task>) {
+        if let Some(entry) = self.tasks.get_mut(key) {
+            entry.newest = task;
+            entry.is_written = true;
+        }
+    }
+
+    /// The one place where what a command changes is turned into writes.
+    fn write(
+        &mut self,
+        before: Option<&Task>,
+        after: Task,
+        record: Vec<u8>,
+        bodies: Vec<(Slot, Body)>,
+    ) -> Result<(), StoreError> {
+        let key = after.key.clone();
+        for (slot, body) in bodies {
+            let name = keys::body(&key, &slot);
+            // Only a checkpoint is ever written over.
+            if slot == Slot::Checkpoint
+                && let Some(value) = self.value(&name)?
+            {
+                let key = key.clone();
+                self.garbage.push(Garbage::Body { key, value });
+            }
+            self.writes.insert(name, Some(body.into_value()));
+        }
+        let old = before.map(keys::index).unwrap_or_default();
+        let new = keys::index(&after);
+        for gone in old.iter().filter(|name| !new.contains(name)) {
+            self.writes.insert(gone.clone(), None);
+        }
+        for name in new.into_iter().filter(|name| !old.contains(name)) {
+            self.writes.insert(name, Some(Vec::new()));
+        }
+        self.writes.insert(keys::task(&key), Some(record));
+        self.set_newest(&key, Some(after));
+        Ok(())
+    }
+
+    /// Those of an event's bodies that are to be recorded. The first record of a step wins; a key
+    /// is asked once, and its first answer wins (I7).
+    fn wanted(
+        &self,
+        current: &Task,
+        bodies: Vec<(Slot, Body)>,
+    ) -> Result<Vec<(Slot, Body)>, StoreError> {
+        let mut wanted: Vec<(Slot, Body)> = Vec::with_capacity(bodies.len());
+        for (slot, body) in bodies {
+            let is_new = match &slot {
+                Slot::Arguments | Slot::Checkpoint | Slot::Result => true,
+                Slot::Step(_) => self.value(&keys::body(&current.key, &slot))?.is_none(),
+                Slot::Question(input) => !current.inputs.contains_key(input),
+                Slot::Answer(input) => current.open_inputs().any(|open| open == input),
+            };
+            if is_new && !wanted.iter().any(|(earlier, _)| *earlier == slot) {
+                wanted.push((slot, body));
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn value(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.writes.get(name) {
+            Some(drafted) => Ok(drafted.clone()),
+            None => Ok(self.records.get(name)?.map(|value| value.to_vec())),
+        }
+    }
+}
+
+fn encode_bounded(task: &Task) -> Result<Vec<u8>, StoreError> {
+    let record = encode_task(task);
+    if record.len() > RECORD_BYTES_MAX {
+        return Err(StoreError::TooLarge {
+            bytes: record.len(),
+            max: RECORD_BYTES_MAX,
+        });
+    }
+    Ok(record)
+}

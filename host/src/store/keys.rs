@@ -1,0 +1,249 @@
+//! Every key the store writes: the one place that knows how a record is named. It must not know
+//! what the records hold.
+//!
+//! | key | value |
+//! |---|---|
+//! | `m/schema` | the format version, one byte |
+//! | `t/<task>` | the task's record |
+//! | `a/<task>\0` | the call's arguments |
+//! | `c/<task>\0` | the newest checkpoint |
+//! | `r/<task>\0` | the result |
+//! | `s/<task>\0<step>` | a recorded step; a long name is replaced by its SHA-256 |
+//! | `i/<task>\0<input key>\0q` | a question |
+//! | `i/<task>\0<input key>\0a` | its answer |
+//! | `q/<ready_ms><task>` | waits for a run: the queue, in time order |
+//! | `l/<task>` | a run holds the lease |
+//! | `p/<task>` | parked |
+//! | `x/<expires_ms><task>` | when it may be deleted, in time order |
+//!
+//! `<task>` is `<tenant>\0<id>`; times are 8 bytes, big-endian. Neither part of a task's name can
+//! hold a zero byte, so no name is a prefix of another and a task's keys are a range in each family.
+//! A task that has not ended is in exactly one of `q/`, `l/` and `p/`.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::clock::Timestamp;
+use crate::task::{InputKey, Phase, Task, TaskId, TaskKey, TenantId};
+
+pub(super) const SCHEMA: &[u8] = b"m/schema";
+pub(super) const QUEUE: &[u8] = b"q/";
+pub(super) const RUNNING: &[u8] = b"l/";
+pub(super) const PARKED: &[u8] = b"p/";
+pub(super) const EXPIRY: &[u8] = b"x/";
+
+const TASK: &[u8] = b"t/";
+const ARGUMENTS: &[u8] = b"a/";
+const CHECKPOINT: &[u8] = b"c/";
+const RESULT: &[u8] = b"r/";
+const STEPS: &[u8] = b"s/";
+const INPUTS: &[u8] = b"i/";
+
+/// The families that hold a task's bodies.
+const BODIES: [&[u8]; 5] = [ARGUMENTS, CHECKPOINT, RESULT, STEPS, INPUTS];
+
+/// A longer step name is hashed: keys are copied up the tree, and one the guest made long would
+/// push a node over what the engine keeps in its own file.
+const STEP_NAME_BYTES_MAX: usize = 200;
+
+/// One of the bodies a task has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    Arguments,
+    Checkpoint,
+    Result,
+    Step(String),
+    Question(InputKey),
+    Answer(InputKey),
+}
+
+/// Which side of an input a key of the family `i/` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Question,
+    Answer,
+}
+
+/// The key of a task's record.
+pub(super) fn task(key: &TaskKey) -> Vec<u8> {
+    named(TASK, key)
+}
+
+/// The key of one of a task's bodies.
+pub(super) fn body(key: &TaskKey, slot: &Slot) -> Vec<u8> {
+    let family = match slot {
+        Slot::Arguments => ARGUMENTS,
+        Slot::Checkpoint => CHECKPOINT,
+        Slot::Result => RESULT,
+        Slot::Step(_) => STEPS,
+        Slot::Question(_) | Slot::Answer(_) => INPUTS,
+    };
+    let mut bytes = named(family, key);
+    bytes.push(0);
+    match slot {
+        Slot::Arguments | Slot::Checkpoint | Slot::Result => {}
+        Slot::Step(name) if name.len() <= STEP_NAME_BYTES_MAX => {
+            bytes.push(b'n');
+            bytes.extend_from_slice(name.as_bytes());
+        }
+        Slot::Step(name) => {
+            bytes.push(b'h');
+            bytes.extend_from_slice(&Sha256::digest(name));
+        }
+        Slot::Question(input) => push_input(&mut bytes, input, b'q'),
+        Slot::Answer(input) => push_input(&mut bytes, input, b'a'),
+    }
+    bytes
+}
+
+/// What all keys of the task's questions and answers begin with.
+pub(super) fn inputs(key: &TaskKey) -> Vec<u8> {
+    let mut bytes = named(INPUTS, key);
+    bytes.push(0);
+    bytes
+}
+
+/// What the keys of all of a task's bodies begin with, one prefix a family.
+pub(super) fn bodies(key: &TaskKey) -> impl Iterator<Item = Vec<u8>> {
+    BODIES.iter().map(|family| {
+        let mut bytes = named(family, key);
+        bytes.push(0);
+        bytes
+    })
+}
+
+/// Reads the input key and the side from a key of the family `i/`.
+pub(super) fn read_input(bytes: &[u8]) -> Option<(InputKey, Side)> {
+    let mut parts = bytes.rsplitn(3, |byte| *byte == 0);
+    let side = match parts.next()? {
+        b"q" => Side::Question,
+        b"a" => Side::Answer,
+        _ => return None,
+    };
+    let key = std::str::from_utf8(parts.next()?).ok()?;
+    Some((InputKey::parse(key).ok()?, side))
+}
+
+/// The index keys of a task as it is. What an event changes in the indexes is the difference of
+/// this before and after.
+pub(super) fn index(task: &Task) -> Vec<Vec<u8>> {
+    let place = match &task.phase {
+        Phase::Queued { ready_at } => Some(timed(QUEUE, *ready_at, &task.key)),
+        Phase::Running => Some(named(RUNNING, &task.key)),
+        Phase::Parked => Some(named(PARKED, &task.key)),
+        Phase::Ended(_) => None,
+    };
+    let expiry = task.expires_at.map(|at| timed(EXPIRY, at, &task.key));
+    place.into_iter().chain(expiry).collect()
+}
+
+/// Where the range of tasks that expired by `now` ends, exclusive.
+pub(super) fn expired_end(now: Timestamp) -> Vec<u8> {
+    let mut bytes = EXPIRY.to_vec();
+    bytes.extend_from_slice(&now.0.saturating_add(1).to_be_bytes());
+    bytes
+}
+
+/// Reads the task from an index key without a time.
+pub(super) fn read_named(bytes: &[u8]) -> Option<TaskKey> {
+    let (tenant, id) = std::str::from_utf8(bytes.get(2..)?)
+        .ok()?
+        .split_once('\0')?;
+    Some(TaskKey {
+        tenant: TenantId::parse(tenant).ok()?,
+        id: TaskId::parse(id).ok()?,
+    })
+}
+
+/// Reads the task from an index key with a time.
+pub(super) fn read_timed(bytes: &[u8]) -> Option<TaskKey> {
+    read_named(bytes.get(8..)?)
+}
+
+fn named(family: &[u8], key: &TaskKey) -> Vec<u8> {
+    let (tenant, id) = (key.tenant.as_str(), key.id.as_str());
+    let mut bytes = Vec::with_capacity(family.len() + tenant.len() + id.len() + 2);
+    bytes.extend_from_slice(family);
+    push_task(&mut bytes, tenant, id);
+    bytes
+}
+
+fn timed(family: &[u8], at: Timestamp, key: &TaskKey) -> Vec<u8> {
+    let (tenant, id) = (key.tenant.as_str(), key.id.as_str());
+    let mut bytes = Vec::with_capacity(family.len() + 8 + tenant.len() + id.len() + 1);
+    bytes.extend_from_slice(family);
+    bytes.extend_from_slice(&at.0.to_be_bytes());
+    push_task(&mut bytes, tenant, id);
+    bytes
+}
+
+fn push_task(bytes: &mut Vec<u8>, tenant: &str, id: &str) {
+    bytes.extend_from_slice(tenant.as_bytes());
+    bytes.push(0);
+    bytes.extend_from_slice(id.as_bytes());
+}
+
+fn push_input(bytes: &mut Vec<u8>, input: &InputKey, side: u8) {
+    bytes.extend_from_slice(input.as_str().as_bytes());
+    bytes.extend_from_slice(&[0, side]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(tenant: &str, id: &str) -> TaskKey {
+        TaskKey {
+            tenant: TenantId::parse(tenant).unwrap(),
+            id: TaskId::parse(id).unwrap(),
+        }
+    }
+
+    #[test]
+    fn index_keys_are_read_back() {
+        let key = key("acme", "a-1");
+        assert_eq!(read_named(&named(RUNNING, &key)), Some(key.clone()));
+        assert_eq!(
+            read_timed(&timed(EXPIRY, Timestamp(u64::MAX), &key)),
+            Some(key)
+        );
+    }
+
+    #[test]
+    fn no_task_is_in_the_range_of_another() {
+        let short = key("acme", "a");
+        let long = key("acme", "ab");
+        for prefix in bodies(&short) {
+            for slot in [Slot::Arguments, Slot::Step("x".into())] {
+                assert!(!body(&long, &slot).starts_with(&prefix));
+            }
+        }
+    }
+
+    #[test]
+    fn both_sides_of_an_input_are_read_back() {
+        let input = InputKey::parse("deploy?").unwrap();
+        let key = key("acme", "a");
+        let question = body(&key, &Slot::Question(input.clone()));
+        let answer = body(&key, &Slot::Answer(input.clone()));
+        assert_eq!(read_input(&question), Some((input.clone(), Side::Question)));
+        assert_eq!(read_input(&answer), Some((input, Side::Answer)));
+    }
+
+    #[test]
+    fn a_long_step_name_makes_a_short_key() {
+        let key = key("acme", "a");
+        let long = body(&key, &Slot::Step("x".repeat(1 << 20)));
+        let other = body(&key, &Slot::Step("y".repeat(1 << 20)));
+        assert!(long.len() < 100);
+        assert_ne!(long, other);
+    }
+
+    #[test]
+    fn times_sort_as_numbers() {
+        let key = key("acme", "a");
+        let early = timed(EXPIRY, Timestamp(255), &key);
+        let late = timed(EXPIRY, Timestamp(256), &key);
+        assert!(early < expired_end(Timestamp(255)));
+        assert!(late >= expired_end(Timestamp(255)));
+    }
+}

@@ -1,0 +1,400 @@
+//! Where tasks are kept: small records in the database, large bodies in files, one committer that
+//! makes both durable before anyone is told (I1). The only module that names sled.
+//!
+//! What is in the data directory: `records/` the database, `bodies/` and `logs/` files by tenant
+//! and task, `lock`, and `ballast`, space kept aside for a full disk.
+
+mod bodies;
+mod codec;
+mod committer;
+mod core;
+mod disk;
+mod draft;
+mod error;
+mod keys;
+mod logs;
+mod records;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use tokio::sync::{mpsc, oneshot};
+
+use self::bodies::{Body, INLINE_BYTES_MAX};
+use self::committer::{Command, Committer};
+use self::core::Core;
+use self::keys::{Side, Slot};
+use crate::clock::{Clock, Timestamp};
+use crate::notify::Notifier;
+use crate::task::{Answer, CallResult, Event, InputKey, InputRequest, Task, TaskKey, TenantId};
+
+pub use self::codec::RecordError;
+pub use self::error::{OpenError, StoreError, UpdateError};
+
+/// The task store. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    front: Arc<Front>,
+}
+
+/// What a store is opened with.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Commands that may wait for the committer.
+    pub queue_max: usize,
+    /// Memory for the database's page cache, bytes.
+    pub cache_bytes: u64,
+    /// Below this much free disk, new tasks are refused, bytes.
+    pub free_disk_min_bytes: u64,
+}
+
+/// A new task with everything it has at birth.
+#[derive(Clone, Debug)]
+pub struct NewTask {
+    pub task: Task,
+    /// The call's arguments as JSON text.
+    pub arguments: String,
+    /// What the call already saved, when it ran before it became a task.
+    pub checkpoint: Option<Vec<u8>>,
+    pub steps: Vec<(String, Vec<u8>)>,
+    pub inputs: Vec<StoredInput>,
+}
+
+/// A question with its answer, if there is one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredInput {
+    pub request: InputRequest,
+    pub answer: Option<Answer>,
+}
+
+/// What all clones share. The committer's thread holds only the core, so that it ends with the
+/// last clone.
+struct Front {
+    core: Arc<Core>,
+    /// None only while it is dropped.
+    commands: Option<mpsc::Sender<Command>>,
+    committer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Store {
+    /// Opens or creates the store in `dir`; its lock is held until the last clone is dropped.
+    pub fn open(
+        dir: &Path,
+        options: StoreOptions,
+        clock: Clock,
+        notifier: Notifier,
+    ) -> Result<Store, OpenError> {
+        let core = Arc::new(Core::open(dir, &options, clock.clone())?);
+        let (commands, queue) = mpsc::channel(options.queue_max.max(1));
+        let committer = Committer {
+            core: core.clone(),
+            clock,
+            notifier,
+        };
+        let thread = thread::Builder::new()
+            .name("committer".to_owned())
+            .spawn(move || {
+                let core = committer.core.clone();
+                if catch_unwind(AssertUnwindSafe(|| committer.run(queue))).is_err() {
+                    core.fail(StoreError::CommitterLost);
+                }
+            })
+            .map_err(|source| OpenError::Directory {
+                directory: dir.display().to_string(),
+                source,
+            })?;
+        let front = Front {
+            core,
+            commands: Some(commands),
+            committer: Mutex::new(Some(thread)),
+        };
+        Ok(Store {
+            front: Arc::new(front),
+        })
+    }
+
+    /// Makes a new task durable (I1).
+    pub async fn insert(&self, new: NewTask) -> Result<(), StoreError> {
+        self.core().disk.check_room()?;
+        let (task, contents) = take_apart(new);
+        let bodies = self.write_bodies(&task.key, contents).await?;
+        let (reply, answer) = oneshot::channel();
+        let task = Box::new(task);
+        self.command(Command::Insert {
+            task,
+            bodies,
+            reply,
+        })
+        .await?;
+        answer.await.map_err(|_| self.lost())?
+    }
+
+    /// The task as last committed.
+    pub fn get(&self, key: &TaskKey) -> Result<Option<Task>, StoreError> {
+        self.core().get(key)
+    }
+
+    /// Applies `event` to the newest state and makes the outcome durable. Bodies the event carries
+    /// are written with it. Returns the task after the event; an event that changes nothing writes
+    /// nothing.
+    pub async fn update(&self, key: &TaskKey, mut event: Event) -> Result<Task, UpdateError> {
+        let contents = take_contents(&mut event);
+        let bodies = self.write_bodies(key, contents).await?;
+        let (reply, answer) = oneshot::channel();
+        self.command(Command::Update {
+            key: key.clone(),
+            event,
+            bodies,
+            reply,
+        })
+        .await?;
+        answer.await.map_err(|_| self.lost())?
+    }
+
+    /// Deletes a task with all its records and files. Fine when there is none.
+    pub async fn remove(&self, key: &TaskKey) -> Result<(), StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let key = key.clone();
+        self.command(Command::Remove { key, reply }).await?;
+        answer.await.map_err(|_| self.lost())?
+    }
+
+    pub fn arguments(&self, key: &TaskKey) -> Result<Option<String>, StoreError> {
+        let text = self.core().body(key, &Slot::Arguments)?;
+        Ok(text.map(codec::decode_text).transpose()?)
+    }
+
+    pub fn checkpoint(&self, key: &TaskKey) -> Result<Option<Vec<u8>>, StoreError> {
+        self.core().body(key, &Slot::Checkpoint)
+    }
+
+    pub fn step(&self, key: &TaskKey, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.core().body(key, &Slot::Step(name.to_owned()))
+    }
+
+    /// Every question of the task, in key order.
+    pub fn inputs(&self, key: &TaskKey) -> Result<Vec<StoredInput>, StoreError> {
+        let core = self.core();
+        let mut questions = BTreeMap::new();
+        let mut answers: BTreeMap<InputKey, Answer> = BTreeMap::new();
+        for entry in core.records.scan(&keys::inputs(key)) {
+            let (name, value) = entry?;
+            let Some((input, side)) = keys::read_input(&name) else {
+                continue;
+            };
+            let bytes = core.bodies.read(key, &value)?;
+            match side {
+                Side::Question => {
+                    questions.insert(input.clone(), codec::decode_request(input, &bytes)?);
+                }
+                Side::Answer => {
+                    answers.insert(input, codec::decode_answer(&bytes)?);
+                }
+            }
+        }
+        let inputs = questions.into_iter().map(|(input, request)| StoredInput {
+            answer: answers.remove(&input),
+            request,
+        });
+        Ok(inputs.collect())
+    }
+
+    pub fn result(&self, key: &TaskKey) -> Result<Option<CallResult>, StoreError> {
+        let bytes = self.core().body(key, &Slot::Result)?;
+        Ok(bytes.map(codec::decode_result).transpose()?)
+    }
+
+    /// Appends to the task's log file (guest output), which is bounded; not made durable.
+    pub fn append_log(&self, key: &TaskKey, text: &[u8]) -> Result<(), StoreError> {
+        let core = self.core();
+        let exists = || Ok::<_, StoreError>(core.records.contains(&keys::task(key))?);
+        core.logs.append(key, text, exists)
+    }
+
+    /// Tasks that wait for a run, oldest first.
+    pub fn queued(&self) -> Result<Vec<TaskKey>, StoreError> {
+        self.listed(keys::QUEUE, keys::read_timed)
+    }
+
+    /// Tasks that are marked as running. After [`Store::open`] these are a dead process's.
+    pub fn running(&self) -> Result<Vec<TaskKey>, StoreError> {
+        self.listed(keys::RUNNING, keys::read_named)
+    }
+
+    /// At most `limit` tasks that expired by `now`, oldest first.
+    pub fn expired(&self, now: Timestamp, limit: usize) -> Result<Vec<TaskKey>, StoreError> {
+        let records = &self.core().records;
+        let mut expired = Vec::new();
+        for name in records
+            .keys_between(keys::EXPIRY, &keys::expired_end(now))
+            .take(limit)
+        {
+            expired.extend(keys::read_timed(&name?));
+        }
+        Ok(expired)
+    }
+
+    /// Tasks of the tenant that have not ended.
+    pub fn unfinished(&self, tenant: &TenantId) -> usize {
+        self.core().unfinished(tenant)
+    }
+
+    /// Whether the store still takes writes.
+    pub fn is_ready(&self) -> bool {
+        let is_open = self.front.commands.as_ref().is_some_and(|c| !c.is_closed());
+        is_open && self.core().failure().is_none()
+    }
+
+    /// Commits what is queued and stops the committer. Afterwards the store can only be read.
+    pub async fn close(&self) {
+        // Fails when it is closed already; its thread is then waited for all the same.
+        let _ = self.command(Command::Stop).await;
+        let front = self.front.clone();
+        let joined = tokio::task::spawn_blocking(move || front.join_committer());
+        // The thread catches its own panics, and joining it has none.
+        let _ = joined.await;
+    }
+
+    fn core(&self) -> &Core {
+        &self.front.core
+    }
+
+    fn listed(
+        &self,
+        family: &[u8],
+        read: fn(&[u8]) -> Option<TaskKey>,
+    ) -> Result<Vec<TaskKey>, StoreError> {
+        let mut listed = Vec::new();
+        for entry in self.core().records.scan(family) {
+            listed.extend(read(&entry?.0));
+        }
+        Ok(listed)
+    }
+
+    async fn command(&self, command: Command) -> Result<(), StoreError> {
+        let Some(commands) = &self.front.commands else {
+            return Err(StoreError::Closed);
+        };
+        commands.send(command).await.map_err(|_| self.lost())
+    }
+
+    /// Why the committer does not answer.
+    fn lost(&self) -> StoreError {
+        let failure = self.core().failure();
+        failure.cloned().unwrap_or(StoreError::Closed)
+    }
+
+    /// Makes large bodies durable before a record names them.
+    async fn write_bodies(
+        &self,
+        key: &TaskKey,
+        contents: Vec<(Slot, Vec<u8>)>,
+    ) -> Result<Vec<(Slot, Body)>, StoreError> {
+        if contents.iter().all(|(_, bytes)| is_inline(bytes)) {
+            let inline = contents.into_iter();
+            return Ok(inline
+                .map(|(slot, bytes)| (slot, Body::Inline(bytes)))
+                .collect());
+        }
+        if !self.is_ready() {
+            return Err(self.lost());
+        }
+        let core = self.front.core.clone();
+        let key = key.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            let mut bodies = Vec::with_capacity(contents.len());
+            for (slot, bytes) in contents {
+                let body = match is_inline(&bytes) {
+                    true => Body::Inline(bytes),
+                    false => core.bodies.write(&key, &bytes)?,
+                };
+                bodies.push((slot, body));
+            }
+            Ok(bodies)
+        });
+        // It fails only when the runtime shuts down.
+        written.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+impl Front {
+    fn join_committer(&self) {
+        let mut committer = self
+            .committer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = committer.take() {
+            // Its panic, if any, was caught and noted in the core.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        // Without a sender the committer commits what is queued and ends.
+        self.commands = None;
+        self.join_committer();
+    }
+}
+
+fn is_inline(bytes: &[u8]) -> bool {
+    bytes.len() <= INLINE_BYTES_MAX
+}
+
+fn take_apart(new: NewTask) -> (Task, Vec<(Slot, Vec<u8>)>) {
+    let mut contents = vec![(Slot::Arguments, new.arguments.into_bytes())];
+    contents.extend(new.checkpoint.map(|state| (Slot::Checkpoint, state)));
+    let steps = new.steps.into_iter();
+    contents.extend(steps.map(|(name, value)| (Slot::Step(name), value)));
+    for StoredInput { request, answer } in new.inputs {
+        let bytes = codec::encode_ask(&request.ask);
+        contents.push((Slot::Question(request.key.clone()), bytes));
+        let answer = answer.map(|answer| codec::encode_answer(&answer));
+        contents.extend(answer.map(|bytes| (Slot::Answer(request.key), bytes)));
+    }
+    (new.task, contents)
+}
+
+/// Takes out of an event what is kept beside the task's record; the state machine looks at none of
+/// it. A checkpoint without state is a place to stop and leaves the saved state as it is.
+fn take_contents(event: &mut Event) -> Vec<(Slot, Vec<u8>)> {
+    match event {
+        Event::Checkpointed { state, .. } => {
+            let state = state.take();
+            state
+                .map(|state| (Slot::Checkpoint, state))
+                .into_iter()
+                .collect()
+        }
+        Event::StepRecorded { name, value, .. } => {
+            vec![(Slot::Step(name.clone()), mem::take(value))]
+        }
+        Event::Asked { requests, .. } => requests
+            .iter()
+            .map(|request| {
+                let bytes = codec::encode_ask(&request.ask);
+                (Slot::Question(request.key.clone()), bytes)
+            })
+            .collect(),
+        Event::Answered { answers } => answers
+            .iter()
+            .map(|(key, answer)| (Slot::Answer(key.clone()), codec::encode_answer(answer)))
+            .collect(),
+        Event::Returned { result, .. } => vec![(Slot::Result, codec::encode_result(result))],
+        Event::Claimed
+        | Event::Progressed { .. }
+        | Event::Referenced { .. }
+        | Event::Parked { .. }
+        | Event::CancelRequested { .. }
+        | Event::Failed { .. }
+        | Event::Cancelled { .. }
+        | Event::Interrupted { .. } => Vec::new(),
+    }
+}

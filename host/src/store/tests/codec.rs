@@ -1,0 +1,170 @@
+//! Records come back as they were written, and a newer one is refused in words.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proptest::collection::btree_map;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::super::codec::{
+    RecordError, decode_answer, decode_request, decode_result, decode_task, encode_answer,
+    encode_ask, encode_result, encode_task,
+};
+use super::{input_key, key, task};
+use crate::clock::Timestamp;
+use crate::task::{
+    Abilities, Answer, Ask, Attempt, CallResult, CancelRequest, Digest, Ending, ExternalReference,
+    Input, InputKey, Phase, Policy, Recovery, RpcError, Task, ToolRef,
+};
+
+proptest! {
+    #[test]
+    fn a_task_comes_back_as_it_was(task in any_task()) {
+        let read = decode_task(task.key.clone(), &encode_task(&task)).unwrap();
+        prop_assert_eq!(read, task);
+    }
+
+    #[test]
+    fn a_question_comes_back_as_it_was(ask in any_ask()) {
+        let read = decode_request(input_key("k"), &encode_ask(&ask)).unwrap();
+        prop_assert_eq!(read.ask, ask);
+    }
+
+    #[test]
+    fn an_answer_comes_back_as_it_was(answer in any_answer()) {
+        prop_assert_eq!(decode_answer(&encode_answer(&answer)).unwrap(), answer);
+    }
+
+    #[test]
+    fn a_result_comes_back_as_it_was(json in ".*", is_error: bool) {
+        let result = CallResult { json, is_error };
+        prop_assert_eq!(decode_result(encode_result(&result)).unwrap(), result);
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(bytes: Vec<u8>) {
+        let _ = decode_task(key("a"), &bytes);
+        let _ = decode_answer(&bytes);
+        let _ = decode_result(bytes);
+    }
+}
+
+#[test]
+fn a_record_of_a_newer_version_says_so() {
+    let mut bytes = encode_task(&task("a"));
+    bytes[0] = 9;
+    let error = decode_task(key("a"), &bytes).unwrap_err();
+    assert!(matches!(error, RecordError::Newer { found: 9 }));
+    insta::assert_snapshot!(error, @"it was written by a newer version (format 9, this one reads up to 1)");
+}
+
+/// What is on disk is a promise to every later version.
+#[test]
+fn the_format_of_a_task_is_fixed() {
+    let text = String::from_utf8(encode_task(&task("a"))).unwrap();
+    insta::assert_snapshot!(text.replace('\u{1}', "<1>"), @r#"<1>{"tool":{"plugin":"reports","tool":"export","digest":"0707070707070707070707070707070707070707070707070707070707070707"},"policy":{"recovery":"resume","cleanup_on_cancel":false,"cancel_grace_ms":30000,"poll_interval_ms":1000},"abilities":{"form":false,"url":false,"sampling":false,"roots":false},"created_ms":1000,"updated_ms":1000,"expires_ms":9000,"phase":{"queued":{"ready_ms":1000}},"attempt":0}"#);
+}
+
+fn any_task() -> impl Strategy<Value = Task> {
+    let names = (".*", ".*", any::<[u8; 32]>());
+    let policy = (0..3_usize, any::<bool>(), any::<u32>(), any::<u32>());
+    let times = (any::<u64>(), any::<u64>(), option::of(any::<u64>()));
+    let words = (
+        option::of(".*"),
+        option::of(any_number()),
+        option::of(any_number()),
+    );
+    let inputs = btree_map("[!-~]{1,20}", (any::<u32>(), any::<bool>()), 0..4);
+    let outside = option::of((".*", option::of(".*")));
+    let cancel = option::of((any::<u64>(), ".*"));
+    let run = (any_phase(), any::<u32>(), any::<u32>(), any::<[bool; 4]>());
+    (names, policy, times, words, inputs, outside, cancel, run).prop_map(
+        |(names, policy, times, words, inputs, outside, cancel, run)| Task {
+            key: key("a"),
+            tool: ToolRef {
+                plugin: names.0,
+                tool: names.1,
+                digest: Digest(names.2),
+            },
+            policy: Policy {
+                recovery: [Recovery::Fail, Recovery::Restart, Recovery::Resume][policy.0],
+                cleanup_on_cancel: policy.1,
+                cancel_grace: Duration::from_millis(policy.2.into()),
+                poll_interval: Duration::from_millis(policy.3.into()),
+            },
+            abilities: Abilities {
+                form: run.3[0],
+                url: run.3[1],
+                sampling: run.3[2],
+                roots: run.3[3],
+            },
+            created_at: Timestamp(times.0),
+            updated_at: Timestamp(times.1),
+            expires_at: times.2.map(Timestamp),
+            phase: run.0,
+            attempt: Attempt(run.1),
+            crashes: run.2,
+            message: words.0,
+            done: words.1,
+            total: words.2,
+            cancel: cancel.map(|(at, reason)| CancelRequest {
+                at: Timestamp(at),
+                reason,
+            }),
+            inputs: inputs.into_iter().map(input).collect::<BTreeMap<_, _>>(),
+            external_reference: outside
+                .map(|(reference, url)| ExternalReference { reference, url }),
+        },
+    )
+}
+
+fn input((text, (attempt, answered)): (String, (u32, bool))) -> (InputKey, Input) {
+    let input = Input {
+        asked_by: Attempt(attempt),
+        answered,
+    };
+    (input_key(&text), input)
+}
+
+fn any_phase() -> impl Strategy<Value = Phase> {
+    prop_oneof![
+        any::<u64>().prop_map(|at| Phase::Queued {
+            ready_at: Timestamp(at)
+        }),
+        Just(Phase::Running),
+        Just(Phase::Parked),
+        Just(Phase::Ended(Ending::Completed)),
+        Just(Phase::Ended(Ending::Cancelled)),
+        (any::<i32>(), ".*", option::of(".*")).prop_map(|(code, message, data)| {
+            Phase::Ended(Ending::Failed(RpcError {
+                code,
+                message,
+                data,
+            }))
+        }),
+    ]
+}
+
+/// All but NaN, which equals nothing.
+fn any_number() -> impl Strategy<Value = f64> {
+    any::<f64>().prop_filter("not a number", |number| !number.is_nan())
+}
+
+fn any_ask() -> impl Strategy<Value = Ask> {
+    prop_oneof![
+        (".*", ".*").prop_map(|(message, schema)| Ask::Form { message, schema }),
+        (".*", ".*").prop_map(|(message, url)| Ask::Url { message, url }),
+        ".*".prop_map(Ask::Sampling),
+        Just(Ask::Roots),
+    ]
+}
+
+fn any_answer() -> impl Strategy<Value = Answer> {
+    prop_oneof![
+        option::of(".*").prop_map(Answer::Accept),
+        Just(Answer::Decline),
+        Just(Answer::Dismiss),
+        ".*".prop_map(Answer::Value),
+    ]
+}

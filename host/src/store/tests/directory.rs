@@ -1,0 +1,113 @@
+//! The data directory: who may use it, which format it has, how full its disk may be.
+
+use super::super::records::{Records, Writes};
+use super::super::{OpenError, StoreError, StoreOptions, keys};
+use super::{Bench, key, new_task, options, running, task};
+
+#[tokio::test]
+async fn everything_survives_a_restart() {
+    let bench = Bench::new();
+    let store = running(&bench, "a").await;
+    store.insert(new_task("b")).await.unwrap();
+    let before = store.get(&key("a")).unwrap();
+    drop(store);
+    let store = bench.open();
+    assert_eq!(store.get(&key("a")).unwrap(), before);
+    assert_eq!(store.get(&key("b")).unwrap(), Some(task("b")));
+    assert_eq!(store.arguments(&key("b")).unwrap().as_deref(), Some("{}"));
+    assert_eq!(store.queued().unwrap(), [key("b")]);
+}
+
+#[tokio::test]
+async fn a_second_store_on_the_directory_is_refused() {
+    let bench = Bench::new();
+    let store = bench.open();
+    let error = bench.try_open(options()).err().unwrap();
+    assert!(
+        matches!(&error, OpenError::InUse(path) if *path == bench.path().display().to_string())
+    );
+    drop(store);
+    bench.open();
+}
+
+#[test]
+fn a_directory_of_a_newer_version_is_refused() {
+    let bench = Bench::new();
+    drop(bench.open());
+    write_mark(&bench, Some(vec![2]));
+    let error = bench.try_open(options()).err().unwrap();
+    assert!(matches!(
+        error,
+        OpenError::NewerFormat {
+            found: 2,
+            supported: 1,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn a_database_of_something_else_is_refused() {
+    let bench = Bench::new();
+    let records = Records::open(&bench.path().join("records"), 1 << 20).unwrap();
+    let writes = Writes::from([(b"other".to_vec(), Some(b"data".to_vec()))]);
+    records.commit(writes).unwrap();
+    drop(records);
+    let error = bench.try_open(options()).err().unwrap();
+    assert!(matches!(error, OpenError::Foreign(_)));
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let bench = Bench::new();
+    std::fs::write(bench.path().join("file"), b"").unwrap();
+    let (clock, notifier) = (bench.clock.clone(), bench.notifier.clone());
+    let under_a_file = bench.path().join("file/data");
+    let error = super::Store::open(&under_a_file, options(), clock, notifier)
+        .err()
+        .unwrap();
+    assert!(matches!(&error, OpenError::Directory { .. }));
+    assert!(error.to_string().contains("file/data"));
+}
+
+#[tokio::test]
+async fn a_nearly_full_disk_takes_updates_and_no_new_tasks() {
+    let bench = Bench::new();
+    drop(running(&bench, "a").await);
+    let store = bench
+        .try_open(StoreOptions {
+            free_disk_min_bytes: u64::MAX,
+            ..options()
+        })
+        .unwrap();
+    let error = store.insert(new_task("b")).await.unwrap_err();
+    assert!(matches!(error, StoreError::DiskFull { .. }));
+    store
+        .update(&key("a"), super::returned("{}"))
+        .await
+        .unwrap();
+    assert!(store.is_ready());
+}
+
+#[test]
+fn space_is_kept_aside_while_there_is_room() {
+    let bench = Bench::new();
+    drop(bench.open());
+    let ballast = bench.path().join("ballast");
+    assert_eq!(std::fs::metadata(&ballast).unwrap().len(), 16 << 20);
+    std::fs::remove_file(&ballast).unwrap();
+    let no_room = StoreOptions {
+        free_disk_min_bytes: u64::MAX,
+        ..options()
+    };
+    drop(bench.try_open(no_room).unwrap());
+    assert!(!ballast.exists());
+    drop(bench.open());
+    assert!(ballast.exists());
+}
+
+fn write_mark(bench: &Bench, mark: Option<Vec<u8>>) {
+    let records = Records::open(&bench.path().join("records"), 1 << 20).unwrap();
+    let writes = Writes::from([(keys::SCHEMA.to_vec(), mark)]);
+    records.commit(writes).unwrap();
+}

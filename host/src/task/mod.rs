@@ -1,0 +1,17 @@
+//! What a task is, and the one function that changes it ([`apply`]). Pure: no I/O, no async, no
+//! serialisation; it imports nothing but the clock.
+
+mod id;
+mod input;
+mod lifecycle;
+mod record;
+#[cfg(test)]
+mod tests;
+
+pub use id::{Digest, IdError, InputKey, TaskId, TaskKey, TenantId};
+pub use input::{Abilities, Answer, Ask, InputRequest};
+pub use lifecycle::{Event, Interruption, Rejected, apply};
+pub use record::{
+    Attempt, CallResult, CancelRequest, Ending, ExternalReference, Input, Phase, Policy, Progress,
+    Recovery, RpcError, Status, Task, ToolRef,
+};

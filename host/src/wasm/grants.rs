@@ -1,0 +1,163 @@
+//! What a guest may reach, and the WASI view that is made of it. Nothing that no grant names is in
+//! that view (I5): sockets are linked, because language runtimes import them, and denied.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
+
+use super::log::Log;
+use crate::task::TenantId;
+
+/// Random bytes a guest may ask for in one call.
+const RANDOM_MAX_BYTES: u64 = 1 << 20;
+
+/// What stands for the tenant's name in a granted path.
+const TENANT_PLACEHOLDER: &str = "{tenant}";
+
+/// What a guest may reach: what its plugin asks for and the operator gives (I5).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Grants {
+    pub directories: Vec<DirectoryGrant>,
+    pub http: Vec<HttpGrant>,
+    pub environment: BTreeMap<String, String>,
+}
+
+/// A directory, seen by the guest as `/<name>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryGrant {
+    pub name: String,
+    /// On the host; `{tenant}` stands for the tenant's name.
+    pub path: PathBuf,
+    pub write: bool,
+}
+
+/// A host the guest may send HTTP requests to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpGrant {
+    /// `http` or `https`; None allows both.
+    pub scheme: Option<String>,
+    /// A name or an address, as the operator wrote it.
+    pub host: String,
+    /// None allows the scheme's own port.
+    pub port: Option<u16>,
+    /// Paths must begin with this; `/` allows all.
+    pub path_prefix: String,
+}
+
+/// A granted directory that can't be opened. The text is for clients and names no path; the cause
+/// is for the host's log.
+#[derive(Debug, Error)]
+#[error(
+    "the directory granted as `{name}` can't be opened on the host; ask its operator to create it, \
+     or to correct the grant"
+)]
+pub(super) struct DirectoryError {
+    name: String,
+    pub cause: String,
+}
+
+impl Grants {
+    /// The WASI view for one run of `tenant`. Opens directories, so it may block.
+    pub(super) fn open(&self, tenant: &TenantId, log: &Log) -> Result<WasiCtx, DirectoryError> {
+        let mut builder = sealed(log);
+        for (name, value) in &self.environment {
+            builder.env(name, value);
+        }
+        for grant in &self.directories {
+            grant.open(tenant, &mut builder)?;
+        }
+        Ok(builder.build())
+    }
+}
+
+impl DirectoryGrant {
+    fn open(&self, tenant: &TenantId, builder: &mut WasiCtxBuilder) -> Result<(), DirectoryError> {
+        let (path, is_per_tenant) = for_tenant(&self.path, tenant);
+        let failed = |cause: String| DirectoryError {
+            name: self.name.clone(),
+            cause: format!("{}: {cause}", path.display()),
+        };
+        if is_per_tenant && self.write {
+            fs::create_dir_all(&path).map_err(|error| failed(error.to_string()))?;
+        }
+        let permissions = if self.write {
+            FsPerms::ReadWrite
+        } else {
+            FsPerms::ReadOnly
+        };
+        builder
+            .preopened_dir(&path, format!("/{}", self.name), permissions)
+            .map_err(|error| failed(format!("{error:#}")))?;
+        Ok(())
+    }
+}
+
+/// A view with output and nothing else.
+pub(super) fn nothing(log: &Log) -> WasiCtx {
+    sealed(log).build()
+}
+
+fn sealed(log: &Log) -> WasiCtxBuilder {
+    let mut builder = WasiCtxBuilder::new();
+    builder
+        .stdout(log.stdout())
+        .stderr(log.stderr())
+        .max_random_size(RANDOM_MAX_BYTES)
+        .allow_tcp(false)
+        .allow_udp(false)
+        .allow_ip_name_lookup(false);
+    builder
+}
+
+/// Puts the tenant's name in; a tenant's name has no separator and no dot, so that it can't leave
+/// its place (I4). A path that is not text has no placeholder.
+fn for_tenant(path: &Path, tenant: &TenantId) -> (PathBuf, bool) {
+    match path.to_str() {
+        Some(text) if text.contains(TENANT_PLACEHOLDER) => (
+            text.replace(TENANT_PLACEHOLDER, tenant.as_str()).into(),
+            true,
+        ),
+        _ => (path.to_owned(), false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tenants_name_takes_its_place_in_the_path() {
+        let tenant = TenantId::parse("acme").unwrap();
+        let (path, is_per_tenant) = for_tenant(Path::new("/data/{tenant}/out"), &tenant);
+        assert_eq!(path, Path::new("/data/acme/out"));
+        assert!(is_per_tenant);
+        assert!(!for_tenant(Path::new("/data"), &tenant).1);
+    }
+
+    #[test]
+    fn a_tenants_directory_is_created_only_when_it_may_be_written() {
+        let root = tempfile::tempdir().unwrap();
+        let mut grants = Grants {
+            directories: vec![DirectoryGrant {
+                name: "out".to_owned(),
+                path: root.path().join("{tenant}"),
+                write: false,
+            }],
+            ..Grants::default()
+        };
+        let log = Log::new(None, 0);
+        let Err(error) = grants.open(&TenantId::local(), &log) else {
+            panic!("a missing directory was opened");
+        };
+        let path = root.path().to_str().unwrap();
+        assert!(!error.to_string().contains(path), "{error}");
+        assert!(error.cause.contains(path), "{}", error.cause);
+
+        grants.directories[0].write = true;
+        assert!(grants.open(&TenantId::local(), &log).is_ok());
+        assert!(root.path().join("local").is_dir());
+    }
+}

@@ -1,0 +1,54 @@
+//! The sandbox: compiles components, runs them within limits, and gives them exactly what their
+//! grants name. The only module that names wasmtime.
+//!
+//! | once per process | once per plugin | once per call |
+//! |---|---|---|
+//! | `engine`, `sandbox` | `compile`, `cache`, `component`, `declare` | `runner`, `guest`, `grants`, `limits`, `control`, `egress`, `log`, `output`, `failure` |
+
+mod bindings;
+mod cache;
+mod compile;
+mod component;
+mod control;
+mod declare;
+mod egress;
+mod engine;
+mod error;
+mod failure;
+mod grants;
+mod guest;
+mod json;
+mod limits;
+mod log;
+mod output;
+mod runner;
+mod sandbox;
+
+use std::time::Duration;
+
+pub use compile::{COMPILE_COMMAND, Compiler, compile_worker};
+pub use component::Component;
+pub use declare::{Annotations, Declaration, Execution, Icon, Question, Traits};
+pub use error::LoadError;
+pub use grants::{DirectoryGrant, Grants, HttpGrant};
+pub use sandbox::Sandbox;
+
+/// Limits of the sandbox; every one is a configuration key of the same name.
+#[derive(Clone, Debug)]
+pub struct SandboxLimits {
+    /// Instances alive at once, all tenants together.
+    pub instances_max: u32,
+    /// Linear memory of one instance, all its memories together, bytes.
+    pub memory_max_bytes: usize,
+    /// A component file, bytes.
+    pub component_max_bytes: u64,
+    /// Time a compilation may take, and the memory its process may use, bytes.
+    pub compile_timeout: Duration,
+    pub compile_memory_max_bytes: u64,
+    /// Text and bytes a tool may return in one result, bytes.
+    pub result_max_bytes: usize,
+    /// Output (stdout and stderr) kept of one run, bytes.
+    pub log_max_bytes: usize,
+    /// Threads that run guests.
+    pub threads: usize,
+}

@@ -1,0 +1,228 @@
+//! What a tool returned, as MCP's `CallToolResult` (2026-07-28, "Tool Result").
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::bindings::longshore::plugin::types::{Content, EmbeddedResource, Output, ResourceBody};
+use super::json::compact;
+use crate::task::CallResult;
+
+#[derive(Serialize)]
+struct Wire<'a> {
+    content: Vec<Block<'a>>,
+    #[serde(rename = "structuredContent", skip_serializing_if = "Option::is_none")]
+    structured: Option<&'a RawValue>,
+    #[serde(rename = "isError")]
+    is_error: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+    },
+    Image {
+        data: String,
+        #[serde(rename = "mimeType")]
+        mime_type: &'a str,
+    },
+    Audio {
+        data: String,
+        #[serde(rename = "mimeType")]
+        mime_type: &'a str,
+    },
+    ResourceLink {
+        uri: &'a str,
+        name: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        description: Option<&'a str>,
+        #[serde(rename = "mimeType", skip_serializing_if = "Option::is_none")]
+        mime_type: Option<&'a str>,
+    },
+    Resource {
+        resource: Contents<'a>,
+    },
+}
+
+#[derive(Serialize)]
+struct Contents<'a> {
+    uri: &'a str,
+    #[serde(rename = "mimeType", skip_serializing_if = "Option::is_none")]
+    mime_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blob: Option<String>,
+}
+
+/// The result as the wire has it, or why it can't be one, in words for the client.
+pub(super) fn to_result(output: &Output, max_bytes: usize) -> Result<CallResult, String> {
+    let size = size_of(output);
+    if size > max_bytes {
+        return Err(format!(
+            "the tool returned {size} bytes, and a result may have {max_bytes}; it must write more than \
+             that to a granted directory and return where it is"
+        ));
+    }
+    let structured = output
+        .structured
+        .as_deref()
+        .map(compact)
+        .transpose()
+        .map_err(|error| {
+            format!("the tool returned structured content that is not JSON: {error}")
+        })?;
+    let mut content: Vec<Block> = output.content.iter().map(block).collect();
+    if let (Some(structured), true) = (&structured, content.is_empty()) {
+        // Clients that know no structured content read the text instead.
+        content.push(Block::Text {
+            text: structured.get(),
+        });
+    }
+    let wire = Wire {
+        content,
+        structured: structured.as_deref(),
+        is_error: output.is_error,
+    };
+    let json = serde_json::to_string(&wire)
+        .map_err(|error| format!("the tool's result can't be written as JSON: {error}"))?;
+    Ok(CallResult {
+        json,
+        is_error: output.is_error,
+    })
+}
+
+fn block(content: &Content) -> Block<'_> {
+    match content {
+        Content::Text(text) => Block::Text { text },
+        Content::Image(media) => Block::Image {
+            data: STANDARD.encode(&media.data),
+            mime_type: &media.mime_type,
+        },
+        Content::Audio(media) => Block::Audio {
+            data: STANDARD.encode(&media.data),
+            mime_type: &media.mime_type,
+        },
+        Content::ResourceLink(link) => Block::ResourceLink {
+            uri: &link.uri,
+            name: &link.name,
+            title: link.title.as_deref(),
+            description: link.description.as_deref(),
+            mime_type: link.mime_type.as_deref(),
+        },
+        Content::Resource(resource) => Block::Resource {
+            resource: contents(resource),
+        },
+    }
+}
+
+fn contents(resource: &EmbeddedResource) -> Contents<'_> {
+    let (text, blob) = match &resource.body {
+        ResourceBody::Text(text) => (Some(text.as_str()), None),
+        ResourceBody::Blob(bytes) => (None, Some(STANDARD.encode(bytes))),
+    };
+    Contents {
+        uri: &resource.uri,
+        mime_type: resource.mime_type.as_deref(),
+        text,
+        blob,
+    }
+}
+
+/// Text and bytes the guest handed over.
+fn size_of(output: &Output) -> usize {
+    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let blocks = output.content.iter().map(|content| match content {
+        Content::Text(text) => text.len(),
+        Content::Image(media) | Content::Audio(media) => media.data.len() + media.mime_type.len(),
+        Content::ResourceLink(link) => {
+            link.uri.len()
+                + link.name.len()
+                + length(&link.title)
+                + length(&link.description)
+                + length(&link.mime_type)
+        }
+        Content::Resource(resource) => {
+            let body = match &resource.body {
+                ResourceBody::Text(text) => text.len(),
+                ResourceBody::Blob(bytes) => bytes.len(),
+            };
+            resource.uri.len() + length(&resource.mime_type) + body
+        }
+    });
+    blocks.sum::<usize>() + length(&output.structured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bindings::longshore::plugin::types::{Media, ResourceLink};
+    use super::*;
+
+    fn output(content: Vec<Content>, structured: Option<&str>) -> Output {
+        Output {
+            content,
+            structured: structured.map(str::to_owned),
+            is_error: false,
+        }
+    }
+
+    #[test]
+    fn every_kind_of_block_has_its_wire_form() {
+        let media = || Media {
+            data: vec![1, 2, 3],
+            mime_type: "image/png".to_owned(),
+        };
+        let resource = |body| {
+            Content::Resource(EmbeddedResource {
+                uri: "test://r".to_owned(),
+                mime_type: Some("text/plain".to_owned()),
+                body,
+            })
+        };
+        let blocks = vec![
+            Content::Text("a".to_owned()),
+            Content::Image(media()),
+            Content::Audio(media()),
+            Content::ResourceLink(ResourceLink {
+                uri: "file:///x".to_owned(),
+                name: "x".to_owned(),
+                title: None,
+                description: None,
+                mime_type: None,
+            }),
+            resource(ResourceBody::Text("t".to_owned())),
+            resource(ResourceBody::Blob(vec![255])),
+        ];
+        let result = to_result(&output(blocks, Some("{ \"n\": 1 }")), 1_000).unwrap();
+        insta::assert_snapshot!(result.json.replace("},{\"type\"", "},\n{\"type\""), @r#"
+        {"content":[{"type":"text","text":"a"},
+        {"type":"image","data":"AQID","mimeType":"image/png"},
+        {"type":"audio","data":"AQID","mimeType":"image/png"},
+        {"type":"resource_link","uri":"file:///x","name":"x"},
+        {"type":"resource","resource":{"uri":"test://r","mimeType":"text/plain","text":"t"}},
+        {"type":"resource","resource":{"uri":"test://r","mimeType":"text/plain","blob":"/w=="}}],"structuredContent":{"n":1},"isError":false}
+        "#);
+    }
+
+    #[test]
+    fn structured_content_alone_is_also_text() {
+        let result = to_result(&output(vec![], Some("[1]")), 100).unwrap();
+        assert_eq!(
+            result.json,
+            r#"{"content":[{"type":"text","text":"[1]"}],"structuredContent":[1],"isError":false}"#
+        );
+    }
+
+    #[test]
+    fn a_result_that_is_too_large_or_not_json_says_so() {
+        let large = output(vec![Content::Text("x".repeat(11))], None);
+        assert!(to_result(&large, 10).unwrap_err().contains("11 bytes"));
+        let broken = output(vec![], Some("{"));
+        assert!(to_result(&broken, 10).unwrap_err().contains("not JSON"));
+    }
+}

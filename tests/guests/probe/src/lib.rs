@@ -1,0 +1,256 @@
+//! A guest for the sandbox's tests. The tool's name selects what it does; its argument is text.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+wit_bindgen::generate!({
+    path: "../../../wit",
+    world: "plugin",
+});
+
+use exports::longshore::plugin::tools::Guest;
+use longshore::plugin::control;
+use longshore::plugin::types::*;
+
+struct Probe;
+
+export!(Probe);
+
+const TOOLS: [&str; 27] = [
+    "echo",
+    "spin",
+    "allocate",
+    "recurse",
+    "panic",
+    "trap",
+    "exit",
+    "progress",
+    "print",
+    "return-huge",
+    "progress-huge",
+    "checkpoint-huge",
+    "sleep",
+    "read",
+    "write",
+    "fetch",
+    "handles",
+    "environment",
+    "context",
+    "save",
+    "ask",
+    "reference",
+    "structured",
+    "fail",
+    "refuse",
+    "cancelled",
+    "connect",
+];
+
+impl Guest for Probe {
+    fn list_tools() -> Vec<Tool> {
+        TOOLS.iter().map(|name| tool(name)).collect()
+    }
+
+    fn call_tool(name: String, argument: String) -> Result<Output, ToolError> {
+        match name.as_str() {
+            "echo" => Ok(text(argument)),
+            "spin" => loop {
+                black_box(&name);
+            },
+            "allocate" => {
+                let mut kept: Vec<Vec<u8>> = Vec::new();
+                loop {
+                    kept.push(black_box(vec![1; 1 << 20]));
+                }
+            }
+            "recurse" => Ok(text(recurse(1).to_string())),
+            "panic" => panic!("no such row: {argument}"),
+            "trap" => core::arch::wasm32::unreachable(),
+            "exit" => std::process::exit(3),
+            "progress" => {
+                for count in 0..number(&argument) {
+                    control::progress("counting", Some(count as f64), None);
+                }
+                Ok(text("counted".into()))
+            }
+            "print" => {
+                for count in 0..number(&argument) {
+                    println!("line {count}");
+                }
+                Ok(text("printed".into()))
+            }
+            "return-huge" => Ok(text("x".repeat(number(&argument)))),
+            "progress-huge" => {
+                control::progress(&"x".repeat(number(&argument)), None, None);
+                Ok(text("told".into()))
+            }
+            "checkpoint-huge" => {
+                let _ = control::checkpoint(Some(&vec![1; number(&argument)]));
+                Ok(text("saved".into()))
+            }
+            "sleep" => {
+                std::thread::sleep(Duration::from_secs(3_600));
+                Ok(text("slept".into()))
+            }
+            "read" => Ok(text(show(std::fs::read_to_string(argument)))),
+            "write" => Ok(text(show(
+                std::fs::write(argument, "written").map(|()| "written".to_owned()),
+            ))),
+            "fetch" => Ok(text(fetch(&argument))),
+            "handles" => {
+                let mut kept = Vec::new();
+                loop {
+                    kept.push(wasip2::http::types::Fields::new());
+                    black_box(&kept);
+                }
+            }
+            "environment" => Ok(text(format!("{:?}", std::env::vars().collect::<Vec<_>>()))),
+            "context" => Ok(text(format!("{:?}", control::context()))),
+            "save" => save(&argument),
+            "ask" => ask(&argument),
+            "reference" => {
+                control::external_reference("ticket 7", Some(&argument));
+                Ok(text("set".into()))
+            }
+            "structured" => Ok(Output {
+                content: Vec::new(),
+                structured: Some(argument),
+                is_error: false,
+            }),
+            "fail" => Err(ToolError::Failed(RpcError {
+                code: -32001,
+                message: "no such account".into(),
+                data: Some(argument),
+            })),
+            "refuse" => Err(ToolError::InvalidArguments(argument)),
+            "cancelled" => Err(ToolError::Cancelled(Some(argument))),
+            "connect" => Ok(text(show(
+                std::net::TcpStream::connect(argument).map(|_| "connected".to_owned()),
+            ))),
+            _ => panic!("no tool {name}"),
+        }
+    }
+}
+
+fn save(argument: &str) -> Result<Output, ToolError> {
+    control::checkpoint(Some(argument.as_bytes())).map_err(stopped)?;
+    control::record_step("one", argument.as_bytes()).map_err(stopped)?;
+    let step = control::step_result("one").map(|step| String::from_utf8_lossy(&step).into_owned());
+    Ok(text(format!("{:?} {step:?}", control::saved_state())))
+}
+
+fn stopped(stopped: control::Stopped) -> ToolError {
+    ToolError::Cancelled(Some(stopped.reason))
+}
+
+fn ask(key: &str) -> Result<Output, ToolError> {
+    let schema = r#"{"type":"object","properties":{"ok":{"type":"boolean"}}}"#;
+    let request = InputRequest {
+        key: key.to_owned(),
+        ask: Ask::Form(Form {
+            message: "Go on?".into(),
+            schema: schema.into(),
+        }),
+    };
+    Ok(text(format!("{:?}", control::request_input(&[request]))))
+}
+
+#[inline(never)]
+fn recurse(depth: u64) -> u64 {
+    if depth == u64::MAX {
+        return 0;
+    }
+    black_box(recurse(black_box(depth) + 1)) + 1
+}
+
+fn number(argument: &str) -> usize {
+    argument.parse().expect("the argument is a number")
+}
+
+fn show(outcome: std::io::Result<String>) -> String {
+    outcome.unwrap_or_else(|error| format!("error: {error}"))
+}
+
+fn fetch(url: &str) -> String {
+    use wasip2::http::outgoing_handler::handle;
+    use wasip2::http::types::{Fields, OutgoingRequest, Scheme};
+
+    let (scheme, rest) = url.split_once("://").expect("a URL");
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let request = OutgoingRequest::new(Fields::new());
+    let scheme = if scheme == "https" {
+        Scheme::Https
+    } else {
+        Scheme::Http
+    };
+    request
+        .set_scheme(Some(&scheme))
+        .expect("the scheme is valid");
+    if request.set_authority(Some(authority)).is_err() {
+        return "error: authority".into();
+    }
+    if request.set_path_with_query(Some(path)).is_err() {
+        return "error: path".into();
+    }
+    let response = match handle(request, None) {
+        Ok(response) => response,
+        Err(error) => return format!("error: {error:?}"),
+    };
+    response.subscribe().block();
+    let response = match response
+        .get()
+        .expect("it is ready")
+        .expect("it is taken once")
+    {
+        Ok(response) => response,
+        Err(error) => return format!("error: {error:?}"),
+    };
+    let status = response.status();
+    let body = response.consume().expect("it is consumed once");
+    let stream = body.stream().expect("it is streamed once");
+    let mut text = Vec::new();
+    while let Ok(bytes) = stream.blocking_read(64 << 10) {
+        text.extend_from_slice(&bytes[..bytes.len().min(1_000)]);
+    }
+    format!("{status} {}", String::from_utf8_lossy(&text))
+}
+
+fn text(text: String) -> Output {
+    Output {
+        content: vec![Content::Text(text)],
+        structured: None,
+        is_error: false,
+    }
+}
+
+fn tool(name: &str) -> Tool {
+    Tool {
+        name: name.to_owned(),
+        title: None,
+        description: format!("The sandbox's test `{name}`."),
+        input_schema: r#"{"type":"object"}"#.into(),
+        output_schema: None,
+        traits: Traits {
+            execution: Execution::Auto,
+            recovery: Recovery::Resume,
+            cancellation: "It stops.".into(),
+            cleanup_on_cancel: false,
+            cancel_grace_ms: Some(1_500),
+            questions: vec![Question {
+                key: "go".into(),
+                decides: "whether it goes on".into(),
+                allows_effect: false,
+                before_task: true,
+            }],
+            ttl_ms: Some(60_000),
+            poll_interval_ms: None,
+        },
+        annotations: Annotations {
+            read_only: Some(true),
+            destructive: None,
+            idempotent: None,
+            open_world: None,
+        },
+        icons: Vec::new(),
+    }
+}

@@ -1,0 +1,204 @@
+//! What a script can say.
+
+use std::time::Instant;
+
+use longshore_plugin::http::{Batch, Request};
+use longshore_plugin::prelude::*;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Operation {
+    /// Tells which run this is, and of what.
+    Attempt,
+    Say {
+        text: String,
+    },
+    Progress {
+        message: String,
+        done: Option<u64>,
+        total: Option<u64>,
+    },
+    /// Sleeps in one piece, deaf to a cancel.
+    Sleep {
+        ms: u64,
+    },
+    /// Waits, and stops when cancelled.
+    Wait {
+        ms: u64,
+    },
+    /// Computes for ever.
+    Spin,
+    Checkpoint {
+        state: String,
+    },
+    /// Tells what an earlier run saved.
+    Saved,
+    /// Records a step; tells its value, which holds the attempt that recorded it.
+    Step {
+        name: String,
+    },
+    Confirm {
+        key: String,
+        message: String,
+    },
+    /// Asks under all keys at once, for a name each.
+    AskAll {
+        keys: Vec<String>,
+    },
+    Reference {
+        reference: String,
+        url: Option<String>,
+    },
+    Print {
+        text: String,
+    },
+    /// Ends with a failure of the tool's own.
+    Fail {
+        text: String,
+    },
+    /// Ends with a JSON-RPC error.
+    Rpc {
+        code: i32,
+        message: String,
+    },
+    Trap,
+    /// Traps, but only in the first run.
+    TrapOnce,
+    /// Fetches all URLs, some at once; tells each status and the size of its body.
+    Fetch {
+        urls: Vec<String>,
+        concurrency: usize,
+        timeout_ms: u64,
+        #[serde(default)]
+        body: String,
+    },
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Name {
+    name: String,
+}
+
+impl Operation {
+    /// Carries the operation out; what it tells are lines of the result.
+    pub fn carry_out(self, ctx: &Context) -> Result<Vec<String>> {
+        let line = match self {
+            Operation::Attempt => format!("attempt {}, task {:?}", ctx.attempt(), ctx.task_id()),
+            Operation::Say { text } => text,
+            Operation::Progress {
+                message,
+                done,
+                total,
+            } => {
+                report(ctx, &message, done, total);
+                return Ok(Vec::new());
+            }
+            Operation::Sleep { ms } => {
+                std::thread::sleep(Duration::from_millis(ms));
+                return Ok(Vec::new());
+            }
+            Operation::Wait { ms } => return wait(ctx, Duration::from_millis(ms)),
+            Operation::Spin => loop {
+                std::hint::black_box(ms_of_nothing());
+            },
+            Operation::Checkpoint { state } => {
+                ctx.checkpoint(&state)?;
+                return Ok(Vec::new());
+            }
+            Operation::Saved => format!("saved {:?}", ctx.saved_state::<String>()?),
+            Operation::Step { name } => {
+                let attempt: u32 = ctx.step(&name, || Ok(ctx.attempt()))?;
+                format!("step {name} of attempt {attempt}")
+            }
+            Operation::Confirm { key, message } => {
+                format!("{key}: {}", ctx.confirm(&key, message)?)
+            }
+            Operation::AskAll { keys } => return ask_all(ctx, &keys),
+            Operation::Reference { reference, url } => {
+                ctx.external_reference(reference, url.as_deref());
+                return Ok(Vec::new());
+            }
+            Operation::Print { text } => {
+                println!("{text}");
+                return Ok(Vec::new());
+            }
+            Operation::Fail { text } => fail!("{text}"),
+            Operation::Rpc { code, message } => return Err(Error::rpc(code, message)),
+            Operation::Trap => panic!("as the script says"),
+            Operation::TrapOnce if ctx.attempt() == 1 => panic!("as the script says, once"),
+            Operation::TrapOnce => return Ok(Vec::new()),
+            Operation::Fetch {
+                urls,
+                concurrency,
+                timeout_ms,
+                body,
+            } => {
+                return Ok(fetch(
+                    &urls,
+                    concurrency,
+                    Duration::from_millis(timeout_ms),
+                    &body,
+                ));
+            }
+        };
+        Ok(vec![line])
+    }
+}
+
+fn ms_of_nothing() -> u64 {
+    0
+}
+
+fn report(ctx: &Context, message: &str, done: Option<u64>, total: Option<u64>) {
+    match (done, total) {
+        (Some(done), Some(total)) => ctx.progress_of(done, total, message),
+        _ => ctx.progress(message),
+    }
+}
+
+fn wait(ctx: &Context, time: Duration) -> Result<Vec<String>> {
+    let end = Instant::now() + time;
+    loop {
+        ctx.stop_if_cancelled()?;
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(Vec::new());
+        }
+        std::thread::sleep(left.min(Duration::from_millis(10)));
+    }
+}
+
+fn ask_all(ctx: &Context, keys: &[String]) -> Result<Vec<String>> {
+    let requests = keys
+        .iter()
+        .map(|key| InputRequest::form::<Name>(key, format!("{key}?")));
+    let answers = ctx.ask_all(requests)?;
+    let mut lines = Vec::new();
+    for key in keys {
+        lines.push(match answers.form::<Name>(key)? {
+            Response::Accept(Name { name }) => format!("{key}: {name}"),
+            Response::Decline => format!("{key}: declined"),
+            Response::Dismiss => format!("{key}: dismissed"),
+        });
+    }
+    Ok(lines)
+}
+
+fn fetch(urls: &[String], concurrency: usize, timeout: Duration, body: &str) -> Vec<String> {
+    let mut batch = Batch::new(concurrency);
+    for url in urls {
+        let request = match body {
+            "" => Request::get(url),
+            body => Request::post(url).body(body),
+        };
+        batch.push(url, request.timeout(timeout));
+    }
+    let mut lines: Vec<String> = batch
+        .map(|(url, result)| match result {
+            Ok(response) => format!("{url}: {}, {} bytes", response.status, response.body.len()),
+            Err(error) => format!("{url}: {error}"),
+        })
+        .collect();
+    lines.sort();
+    lines
+}

@@ -1,0 +1,151 @@
+//! A `longshore serve` process over a directory that outlives it.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+
+use super::Client;
+
+/// What a host is started with: its directory, plugins and configuration.
+pub struct Setup {
+    dir: TempDir,
+    config: String,
+}
+
+impl Setup {
+    /// A new directory with the given plugins, each a compiled component with its `plugin.toml`.
+    pub fn new(plugins: &[(&str, &Path)]) -> Setup {
+        let setup = Setup {
+            dir: tempfile::tempdir().unwrap(),
+            config: String::new(),
+        };
+        for (name, built) in plugins {
+            let folder = setup.path("plugins").join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            for file in std::fs::read_dir(built).unwrap() {
+                let file = file.unwrap();
+                if file.file_type().unwrap().is_file() {
+                    std::fs::copy(file.path(), folder.join(file.file_name())).unwrap();
+                }
+            }
+        }
+        std::fs::create_dir_all(setup.path("plugins")).unwrap();
+        setup
+    }
+
+    /// Adds lines to the configuration. Tables come last in TOML, so plain keys come first here.
+    pub fn configure(mut self, toml: &str) -> Setup {
+        self.config.push_str(toml);
+        self.config.push('\n');
+        self
+    }
+
+    /// A path inside the directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The command line of `longshore` with this set-up's configuration written out.
+    pub fn serve_command(&self) -> Command {
+        let config = self.path("longshore.toml");
+        std::fs::write(&config, &self.config).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longshore"));
+        command.arg("serve").arg("--config").arg(config);
+        command.arg("--listen").arg("127.0.0.1:0");
+        command.arg("--data-dir").arg(self.path("data"));
+        command.arg("--plugins").arg(self.path("plugins"));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command.kill_on_drop(true);
+        command
+    }
+
+    /// Starts a host and waits until it listens.
+    pub async fn start(&self) -> Host {
+        Host::start(self.serve_command()).await
+    }
+}
+
+/// A running host; killed when dropped.
+pub struct Host {
+    child: Child,
+    url: String,
+    output: Arc<Mutex<String>>,
+}
+
+impl Host {
+    async fn start(mut command: Command) -> Host {
+        let mut child = command.spawn().expect("the binary starts");
+        let stderr = child.stderr.take().expect("stderr is piped");
+        let output = Arc::new(Mutex::new(String::new()));
+        let (listening, mut url) = watch::channel(None);
+        tokio::spawn(keep_output(
+            BufReader::new(stderr),
+            output.clone(),
+            listening,
+        ));
+        let found = url
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|url| url.clone());
+        let Some(url) = found else {
+            panic!("the host did not start:\n{}", output.lock().unwrap());
+        };
+        Host { child, url, output }
+    }
+
+    /// Where MCP is served.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A client that declares everything: Tasks, both kinds of elicitation, sampling and roots.
+    pub fn client(&self) -> Client {
+        Client::new(&self.url)
+    }
+
+    /// What the host wrote to stderr so far.
+    pub fn output(&self) -> String {
+        self.output.lock().unwrap().clone()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("the host runs")
+    }
+
+    /// SIGKILL, as a crash would be.
+    pub async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// SIGTERM, as a deployment would send it.
+    pub async fn terminate(mut self) -> ExitStatus {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().await.unwrap()
+    }
+}
+
+async fn keep_output(
+    mut stderr: BufReader<tokio::process::ChildStderr>,
+    output: Arc<Mutex<String>>,
+    listening: watch::Sender<Option<String>>,
+) {
+    let mut line = String::new();
+    while let Ok(1..) = stderr.read_line(&mut line).await {
+        if let Some((_, url)) = line.split_once("listening on ") {
+            let url = url.split_whitespace().next().unwrap_or_default();
+            listening.send_replace(Some(url.to_owned()));
+        }
+        output.lock().unwrap().push_str(&line);
+        line.clear();
+    }
+}

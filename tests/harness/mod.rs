@@ -1,0 +1,7 @@
+//! Starts hosts, and speaks to them as a client would.
+
+mod client;
+mod host;
+
+pub use client::{Client, Messages, Reply};
+pub use host::{Host, Setup};

@@ -1,0 +1,7 @@
+//! Longshore from the outside: the real binary, real compiled guests, real sled, real HTTP.
+
+mod harness;
+
+mod layering;
+mod mcp;
+mod sandbox;

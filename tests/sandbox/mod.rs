@@ -1,0 +1,8 @@
+//! The sandbox with real guests: what a component may be, what a run gives and takes, and that no
+//! guest hurts anything but itself (I5, I6).
+
+mod behaviour;
+mod egress;
+mod fixture;
+mod hostile;
+mod loading;
