@@ -182,8 +182,10 @@ fn find_checkout() -> Result<PathBuf, Failure> {
 
 /// Builds the plugins and returns where each lies.
 fn build_plugins(root: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let sources: Vec<PathBuf> =
-        PLUGINS.iter().map(|name| root.join("plugins").join(name)).collect();
+    let sources: Vec<PathBuf> = PLUGINS
+        .iter()
+        .map(|name| root.join("plugins").join(name))
+        .collect();
     let built = root.join("target/plugins");
     build::build_all(&sources, &built, &root.join("target/guests"))?;
     Ok(PLUGINS.iter().map(|name| built.join(name)).collect())
