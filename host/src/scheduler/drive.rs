@@ -232,11 +232,13 @@ impl Scheduler {
 
     async fn drive(self, run: Run, call: Call) {
         let mut saved = None;
+        let mut progress = run.watch_progress();
         let mut work = self.0.runner.run(call, run.clone());
         let end = loop {
             tokio::select! {
                 end = &mut work => break end,
                 () = run.overdue() => run.kill(),
+                () = run.show(&mut progress) => {}
                 () = tokio::time::sleep(self.0.limits.save_interval) => run.save(&mut saved).await,
             }
         };
