@@ -41,7 +41,12 @@ pub async fn measure(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
     let [list, call] = &p50;
     table.row('c', &format!("p50 of tools/list, {size} bytes"), "µs", list);
     table.row('c', "p50 of an inline call, warm component", "µs", call);
-    table.ratio('c', "inline call / tools/list", &call.over(list), Target::AtMost(2.0));
+    table.ratio(
+        'c',
+        "inline call / tools/list",
+        &call.over(list),
+        Target::AtMost(2.0),
+    );
     table.row('c', "p99 of tools/list", "µs", &p99[0]);
     table.row('c', "p99 of an inline call", "µs", &p99[1]);
     Ok(())

@@ -13,7 +13,12 @@ pub async fn measure(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
     // The tool looks for a cancel every 10 ms, which is part of the time.
     let waits = json!([{"do": "wait", "ms": 3_600_000}]);
     let times = times(Place::new()?, waits, cancels).await?;
-    table.row('d', "cancel of a tool that checkpoints each 10 ms", "ms", &times);
+    table.row(
+        'd',
+        "cancel of a tool that checkpoints each 10 ms",
+        "ms",
+        &times,
+    );
     let spins = json!([{"do": "spin"}]);
     let place = Place::new()?.limits("cancel_grace_default_ms = 0");
     let times = self::times(place, spins, cancels).await?;
@@ -30,7 +35,10 @@ async fn times(place: Place, script: Value, count: usize) -> anyhow::Result<Samp
     for _ in 0..count {
         let script = Value::from(steps.clone());
         let task = start_task(&mut connection, "script_resume", script).await?;
-        until(&mut connection, &task, |task| task["statusMessage"] == "begun").await?;
+        until(&mut connection, &task, |task| {
+            task["statusMessage"] == "begun"
+        })
+        .await?;
         tokio::time::sleep(Duration::from_millis(5)).await;
         let asked = Instant::now();
         connection.result(&message::cancel(&task)).await?;

@@ -19,7 +19,7 @@ use crate::table::{Samples, Table, Target};
 use crate::{Effort, machine, message};
 
 const CLIENTS: usize = 64;
-const RIDE: Duration = Duration::from_millis(700);
+const RIDE: Duration = Duration::from_millis(400);
 
 pub async fn measure(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
     let place = Place::new()?;

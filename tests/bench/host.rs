@@ -56,7 +56,9 @@ impl Place {
         command.arg("serve").arg("--config").arg(config);
         command.args(["--listen", "127.0.0.1:0"]);
         command.arg("--data-dir").arg(self.data());
-        command.arg("--plugin").arg(longshore_guests::SCRIPT.directory());
+        command
+            .arg("--plugin")
+            .arg(longshore_guests::SCRIPT.directory());
         command.arg("--plugins").arg(self.dir.path());
         Host::start(command).await
     }
@@ -120,7 +122,9 @@ pub async fn start_task(
 ) -> anyhow::Result<String> {
     let created = connection.result(&message::call(tool, script)).await?;
     let id = created["taskId"].as_str();
-    Ok(id.with_context(|| format!("no task: {created}"))?.to_owned())
+    Ok(id
+        .with_context(|| format!("no task: {created}"))?
+        .to_owned())
 }
 
 /// Looks at a task until it is as `holds` says.

@@ -16,7 +16,7 @@ const CONNECTIONS: usize = 32;
 const RIDE: Duration = Duration::from_millis(400);
 
 /// Requests of a kind in a round, and the pause after each: clients that poll, no flood.
-const REQUESTS: usize = 400;
+const REQUESTS: usize = 300;
 const PAUSE: Duration = Duration::from_millis(1);
 
 pub async fn measure(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
@@ -30,11 +30,22 @@ pub async fn measure(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
     for _ in 0..effort.rounds {
         rates.0.push(fleet.ride(RIDE).await?.per_second);
     }
-    table.row('f', "inline calls, each a fresh instance, 32 clients", "/s", &rates);
+    table.row(
+        'f',
+        "inline calls, each a fresh instance, 32 clients",
+        "/s",
+        &rates,
+    );
 
     let ended = start_task(&mut connection, "script_resume", json!([])).await?;
-    until(&mut connection, &ended, |task| task["status"] == "completed").await?;
-    let kinds = [("tools/list", message::list()), ("tasks/get", message::get(&ended))];
+    until(&mut connection, &ended, |task| {
+        task["status"] == "completed"
+    })
+    .await?;
+    let kinds = [
+        ("tools/list", message::list()),
+        ("tasks/get", message::get(&ended)),
+    ];
     let mut quiet: [Samples; 2] = Default::default();
     let mut noisy: [Samples; 2] = Default::default();
     for _ in 0..effort.rounds.min(9) {
@@ -53,7 +64,12 @@ pub async fn measure(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
     for (index, (name, _)) in kinds.iter().enumerate() {
         let (quiet, noisy) = (&quiet[index], &noisy[index]);
         table.row('f', &format!("p99 of {name}, idle host"), "µs", quiet);
-        table.row('f', &format!("p99 of {name}, {HOSTILE} endless loops"), "µs", noisy);
+        table.row(
+            'f',
+            &format!("p99 of {name}, {HOSTILE} endless loops"),
+            "µs",
+            noisy,
+        );
         let what = format!("p99 of {name}: loops / idle");
         table.ratio('f', &what, &noisy.over(quiet), Target::AtMost(3.0));
     }

@@ -11,7 +11,9 @@ use crate::table::{Samples, Table, Target};
 use crate::{bare, machine, message};
 
 const CONNECTIONS: usize = 32;
-const RIDE: Duration = Duration::from_millis(400);
+
+/// Short turns, so that what else the machine does falls on both sides alike.
+const RIDE: Duration = Duration::from_millis(120);
 
 pub async fn measure(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
     let place = Place::new()?;
@@ -19,7 +21,10 @@ pub async fn measure(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
     let mut connection = host.connect().await?;
     let said = json!([{"do": "say", "text": "what the tool found, in a line or two of text"}]);
     let ended = start_task(&mut connection, "script_resume", said).await?;
-    until(&mut connection, &ended, |task| task["status"] == "completed").await?;
+    until(&mut connection, &ended, |task| {
+        task["status"] == "completed"
+    })
+    .await?;
     let working = json!([
         {"do": "progress", "message": "37/120, 2 failing", "done": 37, "total": 120},
         {"do": "sleep", "ms": 3_600_000},
@@ -45,11 +50,14 @@ async fn compare(
     let request = message::get(task);
     let size = host.connect().await?.exchange(&request).await?.len();
     let bare = bare::start(size).await?;
-    let mut sides = [Side::new(host, &request).await?, Side::new(&bare, &request).await?];
+    let mut sides = [
+        Side::new(host, &request).await?,
+        Side::new(&bare, &request).await?,
+    ];
     for side in &mut sides {
         side.fleet.ride(RIDE).await?;
     }
-    for _ in 0..effort.rounds {
+    for _ in 0..3 * effort.rounds {
         for (side, process) in sides.iter_mut().zip([host, &bare]) {
             side.round(process).await?;
         }
@@ -57,7 +65,12 @@ async fn compare(
     let [ours, theirs] = sides;
     let what = format!("tasks/get, {name}, {CONNECTIONS} connections");
     table.row('a', &what, "/s", &ours.rates);
-    table.row('a', &format!("bare handler, {size} bytes"), "/s", &theirs.rates);
+    table.row(
+        'a',
+        &format!("bare handler, {size} bytes"),
+        "/s",
+        &theirs.rates,
+    );
     table.ratio(
         'a',
         &format!("requests a second, {name}: host / bare"),

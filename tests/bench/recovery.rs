@@ -43,19 +43,35 @@ async fn resume(kills: usize, table: &mut Table) -> anyhow::Result<()> {
     let mut times = Vec::new();
     let mut starts = Vec::new();
     for _ in 0..kills {
-        until(&mut connection, &task, |task| task["statusMessage"] == "goes on").await?;
+        until(&mut connection, &task, |task| {
+            task["statusMessage"] == "goes on"
+        })
+        .await?;
         host.kill().await?;
         let started = Instant::now();
         host = place.start().await?;
         starts.push(host.start_time);
         connection = host.connect().await?;
         // Its record says that the host stopped until the new run reports.
-        until(&mut connection, &task, |task| task["statusMessage"] == "goes on").await?;
+        until(&mut connection, &task, |task| {
+            task["statusMessage"] == "goes on"
+        })
+        .await?;
         times.push(started.elapsed());
     }
     let times = Samples::millis(times);
-    table.row('g', "SIGKILL: start to listening", "ms", &Samples::millis(starts));
-    table.row('g', "SIGKILL: start to the guest's progress, p50", "ms", &times);
+    table.row(
+        'g',
+        "SIGKILL: start to listening",
+        "ms",
+        &Samples::millis(starts),
+    );
+    table.row(
+        'g',
+        "SIGKILL: start to the guest's progress, p50",
+        "ms",
+        &times,
+    );
     let p99 = Samples(vec![times.quantile(0.99)]);
     let what = format!("SIGKILL: the same, p99 of {kills}");
     table.row('g', &what, "ms", &p99);

@@ -81,7 +81,7 @@ async fn call_tool(
     grants: Arc<Grants>,
     call: Call,
     run: Run,
-    _slot: OwnedSemaphorePermit,
+    slot: OwnedSemaphorePermit,
 ) -> RunEnd {
     let log = Log::new(Some(run.clone()), sandbox.limits.log_max_bytes);
     let wasi = match open_grants(&grants, &call, &log).await {
@@ -98,7 +98,18 @@ async fn call_tool(
     let mut store = Guest::new(wasi, egress, allowance, log, Some(run))
         .into_store(&sandbox.engine, hostcall_max_bytes);
     let outcome = instantiate_and_call(&mut store, &component, &call).await;
-    let guest = store.data();
+    let end = end_of_call(&sandbox, &call, store.data(), outcome);
+    // The guest has ended; wiping its memory is not worth the caller's time. The slot is free after.
+    tokio::spawn(async move { drop((store, slot)) });
+    end
+}
+
+fn end_of_call(
+    sandbox: &Inner,
+    call: &Call,
+    guest: &Guest,
+    outcome: wasmtime::Result<Result<types::Output, ToolError>>,
+) -> RunEnd {
     match outcome {
         Err(error) => {
             let end = end_of(&error, guest);
