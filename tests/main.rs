@@ -2,6 +2,23 @@
 
 mod harness;
 
+mod durability;
 mod layering;
 mod mcp;
+mod plugins;
 mod sandbox;
+
+/// A guest without a module of tests does not compile.
+mod guests {
+    use crate::durability as script;
+    use crate::plugins::{conformance, regression_run, release_gate, report_export};
+    use crate::sandbox as probe;
+
+    macro_rules! has_tests {
+        ($name:ident) => {
+            #[allow(unused_imports)]
+            use $name as _;
+        };
+    }
+    longshore_guests::foreach_guest!(has_tests);
+}

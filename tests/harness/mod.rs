@@ -2,6 +2,8 @@
 
 mod client;
 mod host;
+mod server;
 
 pub use client::{Client, Messages, Reply};
 pub use host::{Host, Setup};
+pub use server::{Seen, Server};

@@ -64,10 +64,10 @@ async fn a_guest_sees_its_call_and_its_own_saves() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_can_answer_comes_back_as_unsupported() {
+async fn a_question_the_client_cannot_answer_comes_back_with_the_missing_capability() {
     let host = Fixture::new().await;
     let answer = host.text("ask", "go").await;
-    assert!(answer.contains("Unsupported"), "{answer}");
+    assert!(answer.contains("MissingCapability"), "{answer}");
     let answer = host.text("ask", "not a key").await;
     assert!(answer.contains("Invalid"), "{answer}");
 }
