@@ -47,7 +47,7 @@ pub fn check_method(headers: &HeaderMap, body: &str) -> Result<(), Refusal> {
 pub fn check_name(headers: &HeaderMap, method: Method, params: &Params) -> Result<(), Refusal> {
     let (member, at, is_required) = match method {
         Method::ToolsCall => (params.name, "params.name", true),
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksLog => {
             (params.task_id, "params.taskId", false)
         }
         Method::Discover

@@ -79,6 +79,8 @@ pub enum Method {
     TasksGet,
     TasksUpdate,
     TasksCancel,
+    /// This host's own: what a task's tool wrote to its output.
+    TasksLog,
     Listen,
 }
 
@@ -94,6 +96,7 @@ impl Method {
             "tasks/get" => Method::TasksGet,
             "tasks/update" => Method::TasksUpdate,
             "tasks/cancel" => Method::TasksCancel,
+            "longshore/tasks/log" => Method::TasksLog,
             "subscriptions/listen" => Method::Listen,
             _ => return None,
         })
@@ -110,6 +113,7 @@ impl Method {
             Method::TasksGet => "tasks/get",
             Method::TasksUpdate => "tasks/update",
             Method::TasksCancel => "tasks/cancel",
+            Method::TasksLog => "longshore/tasks/log",
             Method::Listen => "subscriptions/listen",
         }
     }
@@ -179,6 +183,7 @@ impl Parts {
             Method::TasksGet => tasks::get(service, tenant, request),
             Method::TasksUpdate => tasks::update(service, tenant, request).await,
             Method::TasksCancel => tasks::cancel(service, tenant, request).await,
+            Method::TasksLog => tasks::log(service, tenant, request),
             Method::Listen if can_stream => {
                 let shutdown = self.shutdown.clone();
                 listen::listen(service, &self.streams, shutdown, tenant, request)
