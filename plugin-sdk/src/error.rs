@@ -31,8 +31,9 @@ pub enum Error {
     Cancelled(String),
     /// The arguments fit the schema and are still wrong.
     InvalidArguments(String),
-    /// The client cannot answer this kind of question; holds the capability it lacks.
-    /// Unhandled, the call ends with MCP's error for a missing capability.
+    /// Nobody can be asked; holds the capability the client lacks (`elicitation.url`), or the
+    /// host's reason. Unhandled, the call ends with MCP's error for a missing capability, or with
+    /// the reason.
     Unsupported(String),
     /// The call itself failed: the caller gets a JSON-RPC error, and a task ends failed.
     Rpc {
@@ -109,12 +110,13 @@ impl fmt::Display for Error {
             }
             Error::Stopped(stopped) if stopped.reason.is_empty() => f.write_str("cancelled"),
             Error::Stopped(stopped) => write!(f, "cancelled: {}", stopped.reason),
-            Error::Unsupported(capability) => {
+            Error::Unsupported(capability) if is_capability(capability) => {
                 write!(
                     f,
                     "the client does not offer `{capability}`, which this tool needs"
                 )
             }
+            Error::Unsupported(reason) => write!(f, "the tool cannot ask: {reason}"),
             Error::Rpc { message, .. } => f.write_str(message),
         }
     }
@@ -153,10 +155,15 @@ pub(crate) fn into_wire(
         Error::Stopped(_) => Err(types::ToolError::Cancelled(None)),
         Error::Cancelled(text) => Err(types::ToolError::Cancelled(Some(text))),
         Error::InvalidArguments(text) => Err(types::ToolError::InvalidArguments(text)),
-        Error::Unsupported(ref capability) => Err(types::ToolError::Failed(types::RpcError {
-            code: MISSING_CAPABILITY,
+        Error::Unsupported(ref lacking) => Err(types::ToolError::Failed(types::RpcError {
+            code: if is_capability(lacking) {
+                MISSING_CAPABILITY
+            } else {
+                INTERNAL_ERROR
+            },
             message: error.to_string(),
-            data: Some(json!({ "requiredCapabilities": nested(capability) }).to_string()),
+            data: is_capability(lacking)
+                .then(|| json!({ "requiredCapabilities": nested(lacking) }).to_string()),
         })),
         Error::Rpc {
             code,
@@ -168,6 +175,12 @@ pub(crate) fn into_wire(
             data: data.map(|data| data.to_string()),
         })),
     }
+}
+
+/// Whether the host named a capability; otherwise it gave a reason in words.
+fn is_capability(text: &str) -> bool {
+    let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'.';
+    !text.is_empty() && text.bytes().all(is_name_byte)
 }
 
 /// `elicitation.url` as `{"elicitation":{"url":{}}}`.
@@ -203,6 +216,16 @@ mod tests {
             error.data.as_deref(),
             Some(r#"{"requiredCapabilities":{"elicitation":{"url":{}}}}"#)
         );
+    }
+
+    #[test]
+    fn a_reason_why_nobody_can_be_asked_names_no_capability() {
+        let reason = Error::Unsupported("too many tools wait for answers".into());
+        let Err(types::ToolError::Failed(error)) = into_wire(Err(reason)) else {
+            panic!("expected a JSON-RPC error");
+        };
+        assert_eq!((error.code, error.data), (INTERNAL_ERROR, None));
+        assert!(error.message.contains("too many tools wait for answers"));
     }
 
     #[test]

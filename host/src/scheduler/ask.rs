@@ -11,6 +11,7 @@ use crate::task::{Answer, Ask, InputRequest};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputError {
     Stopped,
+    /// The capability the client lacks, or the reason why nobody can be asked.
     Unsupported(String),
     Invalid(String),
 }
@@ -64,11 +65,8 @@ impl Run {
                 .submission
                 .abilities
                 .check(&request.ask)
-                .map_err(|capability| {
-                    InputError::Unsupported(format!(
-                        "the client did not declare the `{capability}` capability"
-                    ))
-                })?;
+                // The bare name: a guest tells the client which capability to declare.
+                .map_err(|capability| InputError::Unsupported(capability.to_owned()))?;
         }
         Ok(())
     }
