@@ -2,6 +2,11 @@
 
 mod harness;
 
+mod bad_input;
+mod cli;
 mod layering;
+mod listen;
 mod mcp;
 mod sandbox;
+mod tasks;
+mod tenants;

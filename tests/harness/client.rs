@@ -232,6 +232,19 @@ impl Client {
         task
     }
 
+    /// Asks again and again until the task is as `holds` says: for what is shown and not published.
+    pub async fn poll(&self, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let task = self.task(id).await;
+            let ended = ["completed", "failed", "cancelled"].map(Value::from);
+            if holds(&task) {
+                return task;
+            }
+            assert!(!ended.contains(&task["status"]), "ended: {task:#}");
+            tokio::task::yield_now().await;
+        }
+    }
+
     pub async fn until_status(&self, id: &str, status: &str) -> Value {
         self.until(id, |task| {
             let ended = ["completed", "failed", "cancelled"].map(Value::from);

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-use super::Client;
+use super::{Client, compiled};
 
 /// What a host is started with: its directory, plugins and configuration.
 pub struct Setup {
@@ -60,6 +60,7 @@ impl Setup {
         command.arg("--data-dir").arg(self.path("data"));
         command.arg("--plugins").arg(self.path("plugins"));
         command
+            .env_remove("RUST_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
@@ -69,7 +70,18 @@ impl Setup {
 
     /// Starts a host and waits until it listens.
     pub async fn start(&self) -> Host {
-        Host::start(self.serve_command()).await
+        let cache = self.path("data/components");
+        let compiling = compiled::lend(&self.path("plugins"), &cache).await;
+        let host = Host::start(self.serve_command()).await;
+        if compiling.is_some() {
+            compiled::keep(&cache);
+        }
+        host
+    }
+
+    /// The directory everything is in.
+    pub fn directory(&self) -> &Path {
+        self.dir.path()
     }
 }
 
