@@ -433,9 +433,6 @@ fn read_outcome(outcome: CallOutcome) -> Result<Reply, CallError> {
         CallOutcome::Asks(requests, saved) => Ok(Reply::InputRequired { requests, saved }),
         CallOutcome::Refused(error) => Err(error.into()),
         CallOutcome::Ended(RunEnd::Returned(result)) => Ok(Reply::Result(result)),
-        CallOutcome::Ended(RunEnd::InvalidArguments(message)) => {
-            Err(CallError::InvalidArguments(Mismatch(vec![message])))
-        }
         CallOutcome::Ended(RunEnd::Failed(error)) => Err(CallError::Tool(error)),
         CallOutcome::Ended(RunEnd::Cancelled(words)) => {
             Err(CallError::Unavailable(words.unwrap_or_else(|| {

@@ -231,6 +231,21 @@ async fn a_tools_own_failure_completes_its_task() {
 }
 
 #[tokio::test]
+async fn arguments_that_a_tool_refuses_are_answered_alike_inline_and_as_a_task() {
+    let setup = scripts();
+    let host = setup.start().await;
+    let client = host.client();
+    let operations = script(json!([{"do": "refuse", "text": "there is no file a.csv"}]));
+    let inline = client.call("script_inline", operations.clone()).await;
+    let id = client.start("script_fail", operations).await;
+    let task = client.until_status(&id, "completed").await;
+    for result in [&inline, &task["result"]] {
+        assert_eq!(result["isError"], true);
+        assert_eq!(text(result), "there is no file a.csv");
+    }
+}
+
+#[tokio::test]
 async fn a_protocol_error_and_a_trap_fail_their_tasks_with_a_reason() {
     let setup = scripts();
     let host = setup.start().await;
