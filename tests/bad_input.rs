@@ -256,9 +256,9 @@ async fn plugins_that_cannot_be_used_are_told_and_the_others_serve() {
 }
 
 /// Runs `longshore serve` with a set-up that can't be served.
-async fn refused(setup: &Setup, more: &[&str]) -> Ended {
+async fn refused(setup: &Setup) -> Ended {
     let mut command = setup.serve_command();
-    command.args(more).stdout(std::process::Stdio::piped());
+    command.stdout(std::process::Stdio::piped());
     run(command).await
 }
 
@@ -290,7 +290,7 @@ async fn a_busy_port_is_said_to_be_busy() {
 async fn a_data_directory_in_use_is_said_to_be_in_use() {
     let setup = scripts();
     let host = setup.start().await;
-    let ended = refused(&setup, &[]).await;
+    let ended = refused(&setup).await;
     assert_eq!(ended.code, 2, "{}", ended.stderr);
     insta::assert_snapshot!(ended.message(setup.directory()), @"error: another process uses the data directory DIR/data/store; stop it, or choose another with --data-dir");
     // The first one has lost nothing.
@@ -300,17 +300,26 @@ async fn a_data_directory_in_use_is_said_to_be_in_use() {
 #[tokio::test]
 async fn a_data_directory_that_is_a_file_is_refused() {
     let setup = Setup::new(&[]);
-    fs::write(setup.path("data"), "mine").unwrap();
-    let ended = refused(&setup, &[]).await;
+    let file = setup.path("file");
+    fs::write(&file, "mine").unwrap();
+    let file = file.to_str().unwrap();
+    let ended = run(longshore(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        file,
+    ]))
+    .await;
     assert_eq!(ended.code, 2, "{}", ended.stderr);
-    insta::assert_snapshot!(ended.message(setup.directory()), @"error: can't make the data directory DIR/data; see --data-dir: File exists (os error 17)");
-    assert_eq!(fs::read_to_string(setup.path("data")).unwrap(), "mine");
+    insta::assert_snapshot!(ended.message(setup.directory()), @"error: can't make the data directory DIR/file; see --data-dir: File exists (os error 17)");
+    assert_eq!(fs::read_to_string(file).unwrap(), "mine");
 }
 
 /// What a configuration is refused with.
 async fn refusal(toml: &str) -> String {
     let setup = Setup::new(&[]).configure(toml);
-    let ended = refused(&setup, &[]).await;
+    let ended = refused(&setup).await;
     assert_eq!(ended.code, 2, "{}", ended.stderr);
     ended.message(setup.directory())
 }
@@ -367,14 +376,14 @@ async fn an_address_that_others_reach_needs_tenants() {
         "--listen",
         "0.0.0.0:0",
         "--data-dir",
-        &path("data"),
+        &path("new"),
         "--plugins",
         &path("plugins"),
     ]))
     .await;
     assert_eq!(ended.code, 2);
     insta::assert_snapshot!(ended.message(setup.directory()), @"error: refusing to listen on 0.0.0.0:0 without tenants: whoever reaches that address could run every tool. Add one with `longshore tenant add NAME`, or listen on 127.0.0.1");
-    assert!(!Path::new(&path("data")).exists(), "nothing was begun");
+    assert!(!Path::new(&path("new")).exists(), "nothing was begun");
 }
 
 #[tokio::test]

@@ -31,9 +31,10 @@ pub enum Error {
     Cancelled(String),
     /// The arguments fit the schema and are still wrong.
     InvalidArguments(String),
-    /// Nobody can be asked; holds the capability the client lacks (`elicitation.url`), or the
-    /// host's reason. Unhandled, the call ends with MCP's error for a missing capability, or with
-    /// the reason.
+    /// The client cannot answer this kind of question; holds the capability it did not declare, in
+    /// MCP's words. Unhandled, the call ends with MCP's error for a missing capability.
+    MissingCapability(String),
+    /// Nobody can be asked, whatever the client declares; says why. Unhandled, the tool failed.
     Unsupported(String),
     /// The call itself failed: the caller gets a JSON-RPC error, and a task ends failed.
     Rpc {
@@ -110,13 +111,13 @@ impl fmt::Display for Error {
             }
             Error::Stopped(stopped) if stopped.reason.is_empty() => f.write_str("cancelled"),
             Error::Stopped(stopped) => write!(f, "cancelled: {}", stopped.reason),
-            Error::Unsupported(capability) if is_capability(capability) => {
+            Error::MissingCapability(capability) => {
                 write!(
                     f,
                     "the client does not offer `{capability}`, which this tool needs"
                 )
             }
-            Error::Unsupported(reason) => write!(f, "the tool cannot ask: {reason}"),
+            Error::Unsupported(why) => write!(f, "a question cannot be asked: {why}"),
             Error::Rpc { message, .. } => f.write_str(message),
         }
     }
@@ -155,16 +156,14 @@ pub(crate) fn into_wire(
         Error::Stopped(_) => Err(types::ToolError::Cancelled(None)),
         Error::Cancelled(text) => Err(types::ToolError::Cancelled(Some(text))),
         Error::InvalidArguments(text) => Err(types::ToolError::InvalidArguments(text)),
-        Error::Unsupported(ref lacking) => Err(types::ToolError::Failed(types::RpcError {
-            code: if is_capability(lacking) {
-                MISSING_CAPABILITY
-            } else {
-                INTERNAL_ERROR
-            },
-            message: error.to_string(),
-            data: is_capability(lacking)
-                .then(|| json!({ "requiredCapabilities": nested(lacking) }).to_string()),
-        })),
+        Error::Unsupported(_) => Ok(Output::text(error.to_string()).as_error().into_wire()),
+        Error::MissingCapability(ref capability) => {
+            Err(types::ToolError::Failed(types::RpcError {
+                code: MISSING_CAPABILITY,
+                message: error.to_string(),
+                data: Some(json!({ "requiredCapabilities": nested(capability) }).to_string()),
+            }))
+        }
         Error::Rpc {
             code,
             message,
@@ -175,12 +174,6 @@ pub(crate) fn into_wire(
             data: data.map(|data| data.to_string()),
         })),
     }
-}
-
-/// Whether the host named a capability; otherwise it gave a reason in words.
-fn is_capability(text: &str) -> bool {
-    let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'.';
-    !text.is_empty() && text.bytes().all(is_name_byte)
 }
 
 /// `elicitation.url` as `{"elicitation":{"url":{}}}`.
@@ -207,7 +200,7 @@ mod tests {
     #[test]
     fn a_missing_capability_names_it_the_way_mcp_does() {
         let Err(types::ToolError::Failed(error)) =
-            into_wire(Err(Error::Unsupported("elicitation.url".into())))
+            into_wire(Err(Error::MissingCapability("elicitation.url".into())))
         else {
             panic!("expected a JSON-RPC error");
         };
@@ -219,13 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_why_nobody_can_be_asked_names_no_capability() {
-        let reason = Error::Unsupported("too many tools wait for answers".into());
-        let Err(types::ToolError::Failed(error)) = into_wire(Err(reason)) else {
-            panic!("expected a JSON-RPC error");
-        };
-        assert_eq!((error.code, error.data), (INTERNAL_ERROR, None));
-        assert!(error.message.contains("too many tools wait for answers"));
+    fn a_question_that_nobody_can_be_asked_fails_the_tool_with_the_reason() {
+        let why = "64 tools wait for answers in memory, which is the limit";
+        let output = into_wire(Err(Error::Unsupported(why.into())));
+        let output = output.expect("a tool's own failure is a result");
+        assert!(output.is_error);
+        assert!(format!("{output:?}").contains(why));
     }
 
     #[test]

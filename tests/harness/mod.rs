@@ -2,9 +2,10 @@
 
 mod client;
 mod command;
-mod compiled;
 mod host;
+mod server;
 
 pub use client::{Client, Messages, Reply};
 pub use command::{Ended, longshore, run};
 pub use host::{Host, Setup};
+pub use server::{Seen, Server};

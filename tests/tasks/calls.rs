@@ -175,11 +175,12 @@ async fn progress_is_shown_live_before_it_is_saved() {
         wait(),
     ]);
     let id = client.start("script_resume", script(operations)).await;
-    // Nothing is saved, so nothing is published: whoever polls sees it.
-    let task = client
-        .poll(&id, |task| task["statusMessage"] == "37/120, 2 failing")
+    client
+        .until(&id, |task| task["statusMessage"] == "37/120, 2 failing")
         .await;
+    let task = client.task(&id).await;
     assert_eq!(task["status"], "working");
+    assert_eq!(task["statusMessage"], "37/120, 2 failing");
     let progress = &task["_meta"]["longshore/progress"];
     assert_eq!(*progress, json!({"done": 37, "total": 120}));
 }

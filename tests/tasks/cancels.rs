@@ -31,7 +31,7 @@ async fn a_tool_that_cleans_up_says_what_it_did() {
     ]);
     let id = client.start("script_clean_up", script(operations)).await;
     client
-        .poll(&id, |task| task["statusMessage"] == "half done")
+        .until(&id, |task| task["statusMessage"] == "half done")
         .await;
     client.cancel(&id).await.result();
     let task = client.until_status(&id, "cancelled").await;
@@ -51,7 +51,7 @@ async fn a_tool_that_does_not_stop_is_stopped_by_force() {
         let operations = json!([{"do": "progress", "message": "deaf"}, deaf]);
         let id = client.start("script_resume", script(operations)).await;
         client
-            .poll(&id, |task| task["statusMessage"] == "deaf")
+            .until(&id, |task| task["statusMessage"] == "deaf")
             .await;
         client.cancel(&id).await.result();
         let task = client.until_status(&id, "cancelled").await;
@@ -73,7 +73,7 @@ async fn a_tool_that_finishes_in_spite_of_a_cancel_completes() {
     ]);
     let id = client.start("script_resume", script(operations)).await;
     client
-        .poll(&id, |task| task["statusMessage"] == "deaf")
+        .until(&id, |task| task["statusMessage"] == "deaf")
         .await;
     client.cancel(&id).await.result();
     let task = client.until_status(&id, "completed").await;

@@ -192,6 +192,7 @@ async fn a_tool_that_is_never_run_again_cannot_ask_without_tasks_and_says_why() 
     let client = host.client().without_tasks();
     let operations = json!([{"do": "confirm", "key": "go", "message": "Go?"}]);
     let reply = call(&client, "script_once", &operations, json!({})).await;
-    assert_eq!((reply.status, reply.code()), (200, -32603));
-    insta::assert_snapshot!(reply.body["error"]["message"].as_str().unwrap(), @"the tool cannot ask: the tool declares recovery `fail`, so it can't be run again to take an answer; call it with the Tasks extension, or have its author declare `restart` or `resume`");
+    let result = reply.result();
+    assert_eq!(result["isError"], true);
+    insta::assert_snapshot!(text(&result), @"a question cannot be asked: the tool declares recovery `fail`, so it can't be run again to take an answer; call it with the Tasks extension, or have its author declare `restart` or `resume`");
 }

@@ -11,7 +11,9 @@ use crate::task::{Answer, Ask, InputRequest};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputError {
     Stopped,
-    /// The capability the client lacks, or the reason why nobody can be asked.
+    /// The client did not declare this capability; MCP's name of it.
+    MissingCapability(&'static str),
+    /// Nobody can be asked, and why.
     Unsupported(String),
     Invalid(String),
 }
@@ -65,8 +67,7 @@ impl Run {
                 .submission
                 .abilities
                 .check(&request.ask)
-                // The bare name: a guest tells the client which capability to declare.
-                .map_err(|capability| InputError::Unsupported(capability.to_owned()))?;
+                .map_err(InputError::MissingCapability)?;
         }
         Ok(())
     }

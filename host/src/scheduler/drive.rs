@@ -1,5 +1,7 @@
 //! From a place to an end: starts runs, watches over them, and writes how they ended.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tracing::{error, warn};
@@ -231,11 +233,13 @@ impl Scheduler {
 
     async fn drive(self, run: Run, call: Call) {
         let mut saved = None;
+        let mut progress = run.watch_progress();
         let mut work = self.0.runner.run(call, run.clone());
         let end = loop {
             tokio::select! {
                 end = &mut work => break end,
                 () = run.overdue() => run.kill(),
+                () = run.show(&mut progress) => {}
                 () = tokio::time::sleep(self.0.limits.save_interval) => run.save(&mut saved).await,
             }
         };
@@ -254,7 +258,7 @@ impl Scheduler {
         match journal {
             Journal::Durable(durable) => {
                 let task = self.write_end(run, &durable, end).await;
-                self.lock().runs.remove(&durable.key);
+                self.forget(&durable.key, run);
                 self.leave_place(&durable.key.tenant);
                 if let Some(Phase::Queued { .. }) = task.map(|task| task.phase) {
                     self.enqueue(&durable.key);
@@ -264,6 +268,16 @@ impl Scheduler {
         }
         run.release_place();
         self.0.run_ended.notify_waiters();
+    }
+
+    /// The answer to a parked task may have started its next run before this one is gone: that one
+    /// has to go on hearing of cancels and answers.
+    fn forget(&self, key: &TaskKey, run: &Run) {
+        let mut state = self.lock();
+        let live = state.runs.get(key);
+        if live.is_some_and(|live| Arc::ptr_eq(&live.0, &run.0)) {
+            state.runs.remove(key);
+        }
     }
 
     async fn write_end(&self, run: &Run, durable: &DurableJournal, end: RunEnd) -> Option<Task> {

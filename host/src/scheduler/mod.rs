@@ -29,6 +29,7 @@ pub use run::{Abandoned, Run, RunContext, Stopped};
 pub use submission::Submission;
 
 use crate::clock::Clock;
+use crate::notify::Notifier;
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
     Answer, CallResult, Event, InputKey, Interruption, Phase, Progress, Rejected, RpcError, Task,
@@ -110,6 +111,7 @@ pub struct Scheduler(Arc<Inner>);
 
 struct Inner {
     store: Store,
+    notifier: Notifier,
     runner: Arc<dyn Runner>,
     clock: Clock,
     limits: SchedulerLimits,
@@ -135,6 +137,7 @@ impl Scheduler {
     /// A scheduler that has not started anything; see [`Scheduler::start`].
     pub fn new(
         store: Store,
+        notifier: Notifier,
         runner: Arc<dyn Runner>,
         clock: Clock,
         limits: SchedulerLimits,
@@ -146,6 +149,7 @@ impl Scheduler {
         };
         Scheduler(Arc::new(Inner {
             store,
+            notifier,
             runner,
             clock,
             state: Mutex::new(state),

@@ -83,7 +83,13 @@ impl Fixture {
         adjust(&mut limits);
         let script: Script = Arc::new(move |call, run| script(call, run).boxed());
         let runner = Arc::new(Scripted(script));
-        let scheduler = Scheduler::new(store.clone(), runner, clock.clone(), limits);
+        let scheduler = Scheduler::new(
+            store.clone(),
+            notifier.clone(),
+            runner,
+            clock.clone(),
+            limits,
+        );
         Fixture {
             scheduler,
             store,
@@ -656,6 +662,34 @@ async fn progress_shows_at_once_and_is_saved_now_and_then() {
     assert_eq!((live.done, live.total), (Some(37.0), Some(120.0)));
     opened.notify_one();
     host.until_status(&key, Status::Completed).await;
+}
+
+#[tokio::test]
+async fn watchers_hear_of_progress_before_it_is_saved() {
+    let gate = Arc::new(Notify::new());
+    let opened = gate.clone();
+    let host = Fixture::with(
+        |limits| limits.save_interval = Duration::from_secs(3_600),
+        move |_, run| {
+            let gate = gate.clone();
+            async move {
+                gate.notified().await;
+                let message = "half".to_owned();
+                run.progress(Progress {
+                    message,
+                    done: None,
+                    total: None,
+                });
+                std::future::pending().await
+            }
+        },
+    );
+    let key = host.submit(submission("t", Recovery::Resume)).await;
+    let mut changes = host.notifier.subscribe(vec![key.clone()]);
+    opened.notify_one();
+    assert_eq!(changes.changed().await, key);
+    assert_eq!(host.scheduler.progress(&key).unwrap().message, "half");
+    assert_eq!(host.store.get(&key).unwrap().unwrap().message, None);
 }
 
 #[tokio::test]
