@@ -2,11 +2,16 @@
 
 mod harness;
 
+mod bad_input;
+mod cli;
 mod durability;
 mod layering;
+mod listen;
 mod mcp;
 mod plugins;
 mod sandbox;
+mod tasks;
+mod tenants;
 
 /// A guest without a module of tests does not compile.
 mod guests {

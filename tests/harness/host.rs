@@ -69,6 +69,7 @@ impl Setup {
         command.arg("--data-dir").arg(self.path("data"));
         command.arg("--plugins").arg(self.path("plugins"));
         command
+            .env_remove("RUST_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
@@ -79,6 +80,11 @@ impl Setup {
     /// Starts a host and waits until it listens.
     pub async fn start(&self) -> Host {
         Host::start(self.serve_command()).await
+    }
+
+    /// The directory everything is in.
+    pub fn directory(&self) -> &Path {
+        self.dir.path()
     }
 }
 

@@ -48,7 +48,7 @@ pub fn check_name(headers: &HeaderMap, method: Method, params: &Params) -> Resul
     let (member, at, is_required) = match method {
         Method::ToolsCall | Method::PromptsGet => (params.name, "params.name", true),
         Method::ResourcesRead => (params.uri, "params.uri", true),
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksLog => {
             (params.task_id, "params.taskId", false)
         }
         Method::Discover

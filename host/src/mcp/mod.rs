@@ -81,6 +81,8 @@ pub enum Method {
     TasksGet,
     TasksUpdate,
     TasksCancel,
+    /// This host's own: what a task's tool wrote to its output.
+    TasksLog,
     Listen,
 }
 
@@ -98,6 +100,7 @@ impl Method {
             "tasks/get" => Method::TasksGet,
             "tasks/update" => Method::TasksUpdate,
             "tasks/cancel" => Method::TasksCancel,
+            "longshore/tasks/log" => Method::TasksLog,
             "subscriptions/listen" => Method::Listen,
             _ => return None,
         })
@@ -116,6 +119,7 @@ impl Method {
             Method::TasksGet => "tasks/get",
             Method::TasksUpdate => "tasks/update",
             Method::TasksCancel => "tasks/cancel",
+            Method::TasksLog => "longshore/tasks/log",
             Method::Listen => "subscriptions/listen",
         }
     }
@@ -187,6 +191,7 @@ impl Parts {
             Method::TasksGet => tasks::get(service, tenant, request),
             Method::TasksUpdate => tasks::update(service, tenant, request).await,
             Method::TasksCancel => tasks::cancel(service, tenant, request).await,
+            Method::TasksLog => tasks::log(service, tenant, request),
             Method::Listen if can_stream => {
                 let shutdown = self.shutdown.clone();
                 listen::listen(service, &self.streams, shutdown, tenant, request)

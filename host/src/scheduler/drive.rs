@@ -12,8 +12,7 @@ use super::{Asks, Call, RunEnd, Saved, Scheduler, StartError, Submission};
 use crate::store::UpdateError;
 use crate::task::{Event, InputRequest, Interruption, Phase, RpcError, Task, TaskKey, TenantId};
 
-/// JSON-RPC's "invalid params" and "internal error".
-const INVALID_PARAMS: i32 = -32602;
+/// JSON-RPC's "internal error".
 const INTERNAL_ERROR: i32 = -32603;
 
 /// A call that runs. Whoever drops it before the outcome stops the tool, unless it is a task by then.
@@ -309,14 +308,6 @@ fn end_event(run: &Run, durable: &DurableJournal, end: RunEnd) -> Option<Event> 
     let cancelled = run.cancelled();
     Some(match end {
         RunEnd::Returned(result) => Event::Returned { attempt, result },
-        RunEnd::InvalidArguments(message) => {
-            let error = RpcError {
-                code: INVALID_PARAMS,
-                message,
-                data: None,
-            };
-            Event::Failed { attempt, error }
-        }
         RunEnd::Failed(error) => Event::Failed { attempt, error },
         RunEnd::Cancelled(words) => {
             let words = words.unwrap_or_else(|| "the tool stopped at a safe place".to_owned());

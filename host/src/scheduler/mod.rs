@@ -56,10 +56,8 @@ pub struct Call {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunEnd {
-    /// The tool returned, perhaps a failure of its own.
+    /// The tool returned, perhaps a failure of its own, or that the arguments are wrong.
     Returned(CallResult),
-    /// The arguments passed the schema and the tool still refused them.
-    InvalidArguments(String),
     /// The tool stopped because it was told to; what it says was done and what not.
     Cancelled(Option<String>),
     /// The call failed: the tool said so, trapped, or broke a limit. The message is for the client.

@@ -16,7 +16,7 @@ use super::guest::Guest;
 use super::json::compact;
 use super::limits::Allowance;
 use super::log::Log;
-use super::output::to_result;
+use super::output::{refusal, to_result};
 use super::sandbox::Inner;
 use super::{Component, LoadError};
 use crate::scheduler::{Call, Run, RunEnd};
@@ -166,7 +166,7 @@ async fn instantiate_and_call(
 /// What a tool answered instead of a result.
 fn refused(error: ToolError, log: &Log) -> RunEnd {
     match error {
-        ToolError::InvalidArguments(what) => RunEnd::InvalidArguments(bounded(what)),
+        ToolError::InvalidArguments(what) => RunEnd::Returned(refusal(&bounded(what))),
         ToolError::Cancelled(what) => RunEnd::Cancelled(what.map(bounded)),
         ToolError::Failed(error) => {
             let data = error.data.and_then(|data| match compact(&data) {

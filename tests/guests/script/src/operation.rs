@@ -66,6 +66,10 @@ pub enum Operation {
     Fail {
         text: String,
     },
+    /// Says that the arguments are wrong, though they fit the schema.
+    Refuse {
+        text: String,
+    },
     /// Ends with a JSON-RPC error.
     Rpc {
         code: i32,
@@ -141,6 +145,7 @@ impl Operation {
                 return Ok(Vec::new());
             }
             Operation::Fail { text } => fail!("{text}"),
+            Operation::Refuse { text } => return Err(Error::invalid_arguments(text)),
             Operation::Rpc { code, message } => return Err(Error::rpc(code, message)),
             Operation::Trap => panic!("as the script says"),
             Operation::TrapOnce if ctx.attempt() == 1 => panic!("as the script says, once"),
