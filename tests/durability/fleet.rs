@@ -202,7 +202,7 @@ impl Fleet {
             return false;
         }
         let mut open = open_questions(&task);
-        if random.one_in(12) {
+        if random.one_in(25) {
             record.cancelling();
             let params = json!({"taskId": record.id});
             if let Some(reply) = client.try_request("tasks/cancel", params).await {

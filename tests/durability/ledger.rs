@@ -126,7 +126,15 @@ impl Record {
     fn check_end(&self, task: &Value, status: &str) {
         let text = task["result"]["content"][0]["text"].as_str();
         match (status, self.kind) {
-            ("cancelled", _) => assert!(self.cancel_sent, "nobody cancelled: {task:#}"),
+            ("cancelled", _) => {
+                assert!(self.cancel_sent, "nobody cancelled: {task:#}");
+                let by_force = message(task).contains("by force");
+                assert!(!by_force, "the tool never heard of the cancel: {task:#}");
+                // A task that never ran has no effects to tell of.
+                let told = message(task).split_once("effects left: ");
+                let all_undone = told.is_none_or(|(_, left)| left.starts_with('0'));
+                assert!(all_undone, "{task:#}");
+            }
             ("failed", Kind::Fail) => {
                 let explained = message(task).contains("declares recovery `fail`");
                 assert!(explained, "{task:#}");

@@ -211,7 +211,7 @@ async fn a_cancel_while_it_waits_takes_back_what_was_done_and_says_so() {
     let task = client.until_status(&id, "cancelled").await;
     let message = task["statusMessage"].as_str().unwrap();
     for part in [
-        "effects undone: 1, effects left: 0",
+        "cancelled: effects undone: 1, effects left: 0",
         "1. tag: done and undone (200)",
         "2. publish: not run",
     ] {

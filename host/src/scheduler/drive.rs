@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::Instant;
 use tracing::{error, warn};
 
 use super::journal::{DurableJournal, Journal, MemoryJournal};
@@ -234,13 +235,18 @@ impl Scheduler {
     async fn drive(self, run: Run, call: Call) {
         let mut saved = None;
         let mut progress = run.watch_progress();
+        let interval = self.0.limits.save_interval;
+        let mut save_at = Instant::now() + interval;
         let mut work = self.0.runner.run(call, run.clone());
         let end = loop {
             tokio::select! {
                 end = &mut work => break end,
                 () = run.overdue() => run.kill(),
                 () = run.show(&mut progress) => {}
-                () = tokio::time::sleep(self.0.limits.save_interval) => run.save(&mut saved).await,
+                () = tokio::time::sleep_until(save_at) => {
+                    run.save(&mut saved).await;
+                    save_at = Instant::now() + interval;
+                }
             }
         };
         run.save(&mut saved).await;

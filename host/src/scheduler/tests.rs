@@ -665,6 +665,28 @@ async fn progress_shows_at_once_and_is_saved_now_and_then() {
 }
 
 #[tokio::test]
+async fn a_tool_that_reports_without_end_is_saved_all_the_same() {
+    let host = Fixture::with(
+        // Longer than the pause between two showings, which must not put it off.
+        |limits| limits.save_interval = Duration::from_millis(250),
+        |_, run| async move {
+            for count in 0_u64.. {
+                let message = count.to_string();
+                run.progress(Progress {
+                    message,
+                    done: None,
+                    total: None,
+                });
+                tokio::task::yield_now().await;
+            }
+            returned("")
+        },
+    );
+    let key = host.submit(submission("t", Recovery::Resume)).await;
+    host.until(&key, |task| task.message.is_some()).await;
+}
+
+#[tokio::test]
 async fn watchers_hear_of_progress_before_it_is_saved() {
     let gate = Arc::new(Notify::new());
     let opened = gate.clone();
