@@ -390,6 +390,34 @@ async fn a_parked_task_runs_once_more_to_clean_up_when_it_is_cancelled() {
 }
 
 #[tokio::test]
+async fn a_run_that_begins_before_the_parked_one_is_gone_hears_of_a_cancel() {
+    let (unload, begun) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (unloaded, begins) = (unload.clone(), begun.clone());
+    let host = Fixture::new(move |_, run| {
+        let (unloaded, begins) = (unloaded.clone(), begins.clone());
+        async move {
+            if run.context().await.attempt > 1 {
+                begins.notify_one();
+                return work_until_stopped(run).await;
+            }
+            let end = ask(&run, "go").await.unwrap_err();
+            unloaded.notified().await;
+            end
+        }
+    });
+    let key = host.submit(submission("t", Recovery::Resume)).await;
+    host.until(&key, |task| task.phase == Phase::Parked).await;
+    let answers = vec![(InputKey::parse("go").unwrap(), accept())];
+    host.scheduler.answer(&key, answers).await.unwrap();
+    begun.notified().await;
+    let ended = host.scheduler.0.run_ended.notified();
+    unload.notify_one();
+    ended.await;
+    host.scheduler.cancel(&key, "not needed").await.unwrap();
+    host.until_status(&key, Status::Cancelled).await;
+}
+
+#[tokio::test]
 async fn a_start_recovers_what_a_dead_process_left() {
     let host = Fixture::new(|_, run| async move { run_number(&run).await });
     let mut keys = Vec::new();
