@@ -169,7 +169,7 @@ fn a_client_that_cannot_answer_is_told_before_anything_is_sent() {
     let host = Host::new().without_answers();
     let server = Server::default();
     let error = drive(&host.context(), &plan(), server.answer(200)).unwrap_err();
-    assert_eq!(error, Error::Unsupported("elicitation".to_owned()));
+    assert_eq!(error, Error::MissingCapability("elicitation".to_owned()));
     assert!(server.seen().is_empty());
 }
 
