@@ -78,6 +78,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("axum", &["http", "mcp"]),
     ("jsonschema", &["schema"]),
     ("reqwest", &["cli"]),
+    ("notify_events", &["catalog"]),
 ];
 
 #[test]

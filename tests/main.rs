@@ -2,6 +2,7 @@
 
 mod harness;
 
+mod hot;
 mod layering;
 mod mcp;
 mod sandbox;
