@@ -162,7 +162,7 @@ impl Loader<'_> {
             .filter(|name| serving.plugins.contains_key(*name));
         let mut failed = |name: String, error: PluginError| {
             let name = served.cloned().unwrap_or(name);
-            loaded.fail(place, fingerprint.clone(), name, before, &error)
+            loaded.fail(fingerprint.clone(), name, before, &error)
         };
         let manifest = read_manifest_text(place)
             .and_then(|(text, path)| Ok((Manifest::parse(&text, &path)?, text)));
@@ -230,7 +230,6 @@ impl Loaded {
 
     fn fail(
         &mut self,
-        place: &Path,
         fingerprint: Fingerprint,
         name: String,
         before: Option<&Seen>,
@@ -241,8 +240,7 @@ impl Loaded {
             .and_then(|before| before.failure.as_ref())
             .is_none_or(|failure| failure.reason != reason);
         if is_new {
-            let place = place.display();
-            tracing::error!(plugin = name, %place, "plugin not loaded: {reason}");
+            tracing::error!(plugin = name, "plugin not loaded: {reason}");
         }
         let grants = before
             .filter(|before| before.name == name)

@@ -1,7 +1,10 @@
 //! From a place to an end: starts runs, watches over them, and writes how they ended.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::Instant;
 use tracing::{error, warn};
 
 use super::journal::{DurableJournal, Journal, MemoryJournal};
@@ -10,8 +13,7 @@ use super::{Asks, Call, RunEnd, Saved, Scheduler, StartError, Submission};
 use crate::store::UpdateError;
 use crate::task::{Event, InputRequest, Interruption, Phase, RpcError, Task, TaskKey, TenantId};
 
-/// JSON-RPC's "invalid params" and "internal error".
-const INVALID_PARAMS: i32 = -32602;
+/// JSON-RPC's "internal error".
 const INTERNAL_ERROR: i32 = -32603;
 
 /// A call that runs. Whoever drops it before the outcome stops the tool, unless it is a task by then.
@@ -232,12 +234,19 @@ impl Scheduler {
 
     async fn drive(self, run: Run, call: Call) {
         let mut saved = None;
+        let mut progress = run.watch_progress();
+        let interval = self.0.limits.save_interval;
+        let mut save_at = Instant::now() + interval;
         let mut work = self.0.runner.run(call, run.clone());
         let end = loop {
             tokio::select! {
                 end = &mut work => break end,
                 () = run.overdue() => run.kill(),
-                () = tokio::time::sleep(self.0.limits.save_interval) => run.save(&mut saved).await,
+                () = run.show(&mut progress) => {}
+                () = tokio::time::sleep_until(save_at) => {
+                    run.save(&mut saved).await;
+                    save_at = Instant::now() + interval;
+                }
             }
         };
         run.save(&mut saved).await;
@@ -255,7 +264,7 @@ impl Scheduler {
         match journal {
             Journal::Durable(durable) => {
                 let task = self.write_end(run, &durable, end).await;
-                self.lock().runs.remove(&durable.key);
+                self.forget(&durable.key, run);
                 self.leave_place(&durable.key.tenant);
                 if let Some(Phase::Queued { .. }) = task.map(|task| task.phase) {
                     self.enqueue(&durable.key);
@@ -265,6 +274,16 @@ impl Scheduler {
         }
         run.release_place();
         self.0.run_ended.notify_waiters();
+    }
+
+    /// The answer to a parked task may have started its next run before this one is gone: that one
+    /// has to go on hearing of cancels and answers.
+    fn forget(&self, key: &TaskKey, run: &Run) {
+        let mut state = self.lock();
+        let live = state.runs.get(key);
+        if live.is_some_and(|live| Arc::ptr_eq(&live.0, &run.0)) {
+            state.runs.remove(key);
+        }
     }
 
     async fn write_end(&self, run: &Run, durable: &DurableJournal, end: RunEnd) -> Option<Task> {
@@ -295,14 +314,6 @@ fn end_event(run: &Run, durable: &DurableJournal, end: RunEnd) -> Option<Event> 
     let cancelled = run.cancelled();
     Some(match end {
         RunEnd::Returned(result) => Event::Returned { attempt, result },
-        RunEnd::InvalidArguments(message) => {
-            let error = RpcError {
-                code: INVALID_PARAMS,
-                message,
-                data: None,
-            };
-            Event::Failed { attempt, error }
-        }
         RunEnd::Failed(error) => Event::Failed { attempt, error },
         RunEnd::Cancelled(words) => {
             let words = words.unwrap_or_else(|| "the tool stopped at a safe place".to_owned());

@@ -29,6 +29,7 @@ pub use run::{Abandoned, Run, RunContext, StepError, Stopped};
 pub use submission::Submission;
 
 use crate::clock::Clock;
+use crate::notify::Notifier;
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
     Answer, CallResult, Event, InputKey, Interruption, Phase, Progress, Rejected, RpcError, Task,
@@ -55,10 +56,8 @@ pub struct Call {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunEnd {
-    /// The tool returned, perhaps a failure of its own.
+    /// The tool returned, perhaps a failure of its own, or that the arguments are wrong.
     Returned(CallResult),
-    /// The arguments passed the schema and the tool still refused them.
-    InvalidArguments(String),
     /// The tool stopped because it was told to; what it says was done and what not.
     Cancelled(Option<String>),
     /// The call failed: the tool said so, trapped, or broke a limit. The message is for the client.
@@ -112,6 +111,7 @@ pub struct Scheduler(Arc<Inner>);
 
 struct Inner {
     store: Store,
+    notifier: Notifier,
     runner: Arc<dyn Runner>,
     clock: Clock,
     limits: SchedulerLimits,
@@ -137,6 +137,7 @@ impl Scheduler {
     /// A scheduler that has not started anything; see [`Scheduler::start`].
     pub fn new(
         store: Store,
+        notifier: Notifier,
         runner: Arc<dyn Runner>,
         clock: Clock,
         limits: SchedulerLimits,
@@ -148,6 +149,7 @@ impl Scheduler {
         };
         Scheduler(Arc::new(Inner {
             store,
+            notifier,
             runner,
             clock,
             state: Mutex::new(state),
