@@ -81,6 +81,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("jsonschema", &["schema"]),
     ("reqwest", &["cli"]),
     ("libc", &["threads"]),
+    ("notify_events", &["catalog"]),
 ];
 
 #[test]

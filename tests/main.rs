@@ -5,6 +5,7 @@ mod harness;
 mod bad_input;
 mod cli;
 mod durability;
+mod hot;
 mod layering;
 mod listen;
 mod mcp;

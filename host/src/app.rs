@@ -1,6 +1,8 @@
 //! Puts the parts together into a running host, from the configuration down, and takes them apart
 //! again in the opposite order. It decides nothing else.
 
+mod plugins;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,6 +15,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use self::plugins::Upkeep;
+pub use self::plugins::{Serving, ServingPlugin};
 use crate::catalog::{Catalog, Snapshot, Sources, sandbox_limits};
 use crate::clock::Clock;
 use crate::config::{Config, Limits};
@@ -30,6 +34,7 @@ pub struct Host {
     scheduler: Scheduler,
     store: Store,
     drain_timeout: Duration,
+    upkeep: Upkeep,
     shutdown: watch::Sender<bool>,
     server: JoinHandle<std::io::Result<()>>,
 }
@@ -94,9 +99,18 @@ impl Host {
             shutdown.subscribe(),
         );
         let server = tokio::spawn(http::serve(listener, router, options, shutdown.subscribe()));
+        let upkeep = Upkeep::start(
+            &catalog,
+            &store,
+            &scheduler,
+            millis(config.limits.component_keep_ms),
+            Serving::file(data_dir),
+            format!("http://{address}{MCP_PATH}"),
+        );
         Ok(Host {
             address,
             catalog,
+            upkeep,
             scheduler,
             store,
             drain_timeout: millis(config.limits.drain_timeout_ms),
@@ -118,6 +132,7 @@ impl Host {
     /// Stops taking calls, brings runs to rest, and closes the store.
     pub async fn stop(self) {
         self.shutdown.send_replace(true);
+        self.upkeep.stop().await;
         self.scheduler.drain(self.drain_timeout).await;
         if let Ok(Err(error)) = self.server.await {
             tracing::error!(%error, "the server ended with an error");

@@ -13,7 +13,9 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 pub(crate) use given::access;
-pub use given::{Given, GivenDirectory, HttpPattern, PatternError, parse_http};
+pub use given::{
+    Given, GivenDirectory, GivenSecret, HttpPattern, PatternError, SecretSource, parse_http,
+};
 pub use limits::Limits;
 
 use crate::task::{Digest, TenantId};

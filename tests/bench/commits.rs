@@ -139,6 +139,7 @@ pub fn new_task(phase: Phase) -> NewTask {
         phase,
         attempt: Attempt(1),
         crashes: 0,
+        steps: 0,
         message: None,
         done: None,
         total: None,

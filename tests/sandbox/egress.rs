@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use longshore::wasm::{Grants, HttpGrant};
+use longshore::wasm::{Grants, HttpGrant, SecretGrant, SecretPlace};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -84,11 +84,146 @@ async fn what_no_grant_names_never_leaves_the_host() {
         format!("http://[::ffff:127.0.0.1]:{port}/api"),
         format!("https://127.0.0.1:{port}/api"),
         "http://169.254.169.254/latest".to_owned(),
+        // The same address in the clothes that some resolvers see through.
+        format!("http://2130706433:{port}/api"),
+        format!("http://0x7f000001:{port}/api"),
+        format!("http://0177.0.0.1:{port}/api"),
+        format!("http://127.0.0.1.:{port}/api"),
+        format!("http://[::127.0.0.1]:{port}/api"),
+        format!("http://0.0.0.0:{port}/api"),
     ] {
         let text = host.text("fetch", &url).await;
         assert!(text.contains("HttpRequestDenied"), "{url}: {text}");
     }
+    for url in [
+        format!("http://user@127.0.0.1:{port}/api"),
+        format!("http://127.0.0.1:{port}@evil.example/api"),
+    ] {
+        let text = host.text("fetch", &url).await;
+        assert!(text.starts_with("error"), "{url}: {text}");
+    }
     assert_eq!(count.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_name_that_leads_into_the_hosts_own_networks_is_not_followed() {
+    let (address, count) = server().await;
+    // The machine's own name; where it is not known, there is no address to refuse.
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let name = name.trim().to_owned();
+    let granted = name.clone();
+    let host = Fixture::with(limits(), |_| grant(&granted, address.port(), "/")).await;
+    let url = format!("http://{name}:{}/", address.port());
+    let text = host.text("fetch", &url).await;
+    let refused = ["DestinationIpProhibited", "DnsError"];
+    assert!(refused.iter().any(|word| text.contains(word)), "{text}");
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_redirect_is_the_guests_to_follow_and_checked_again() {
+    let (secret, count) = server().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = [0; 1_024];
+        let _ = stream.read(&mut head).await;
+        let answer = format!(
+            "HTTP/1.1 302 Found\r\nlocation: http://{secret}/\r\ncontent-length: 0\r\n\r\n"
+        );
+        let _ = stream.write_all(answer.as_bytes()).await;
+    });
+    let host = Fixture::with(limits(), |_| grant("127.0.0.1", address.port(), "/")).await;
+    let text = host.text("fetch", &format!("http://{address}/")).await;
+    assert_eq!(text, "302 ");
+    let text = host.text("fetch", &format!("http://{secret}/")).await;
+    assert!(text.contains("HttpRequestDenied"), "{text}");
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+}
+
+/// Takes one request with a body, and gives it as text.
+async fn recorder() -> (SocketAddr, tokio::sync::oneshot::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (tell, told) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"}") {
+            let mut bytes = [0; 1_024];
+            match stream.read(&mut bytes).await {
+                Ok(length @ 1..) => request.extend_from_slice(&bytes[..length]),
+                _ => break,
+            }
+        }
+        let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        let _ = stream.write_all(answer.as_bytes()).await;
+        let _ = tell.send(String::from_utf8(request).unwrap());
+    });
+    (address, told)
+}
+
+#[tokio::test]
+async fn a_secret_goes_only_where_it_may_and_the_guest_never_sees_it() {
+    const VALUE: &str = "s3cret/+ value";
+    let (trusted, at_trusted) = recorder().await;
+    let (other, at_other) = recorder().await;
+    let host = Fixture::with(limits(), |dir| {
+        let file = dir.join("token");
+        std::fs::write(&file, format!("{VALUE}\n")).unwrap();
+        let mut grants = grant("127.0.0.1", trusted.port(), "/");
+        let hosts = grants.http.clone();
+        grants
+            .http
+            .extend(grant("127.0.0.1", other.port(), "/").http);
+        grants.secrets.push(SecretGrant {
+            name: "TOKEN".to_owned(),
+            place: SecretPlace::File(file),
+            hosts,
+        });
+        grants
+    })
+    .await;
+
+    let seen = host.text("fetch-secret", &trusted.to_string()).await;
+    let placeholder = seen.strip_prefix("200 ").expect("it was answered");
+    assert!(placeholder.starts_with("longshore-secret-"), "{seen}");
+    let request = at_trusted.await.unwrap();
+    let line = format!("POST /{placeholder}?key=s3cret%2F%2B%20value HTTP/1.1\r\n");
+    assert!(request.starts_with(&line), "{request}");
+    assert!(request.contains("Bearer s3cret/+ value\r\n"), "{request}");
+    assert!(request.contains("content-length: 26\r\n"), "{request}");
+    assert!(
+        request.ends_with(r#"{"token":"s3cret/+ value"}"#),
+        "{request}"
+    );
+
+    // Another run has another placeholder, and another host gets nothing else.
+    let again = host.text("fetch-secret", &other.to_string()).await;
+    assert_ne!(again, seen);
+    let request = at_other.await.unwrap();
+    assert!(!request.contains("s3cret"), "{request}");
+    assert!(
+        request.contains(again.strip_prefix("200 ").unwrap()),
+        "{request}"
+    );
+}
+
+#[tokio::test]
+async fn a_secret_that_is_not_there_fails_the_run_and_names_no_path() {
+    let host = Fixture::with(limits(), |dir| Grants {
+        secrets: vec![SecretGrant {
+            name: "TOKEN".to_owned(),
+            place: SecretPlace::File(dir.join("missing")),
+            hosts: Vec::new(),
+        }],
+        ..Grants::default()
+    })
+    .await;
+    let text = host.failure("echo", "x").await;
+    assert!(text.contains("the secret granted as `TOKEN`"), "{text}");
+    assert!(!text.contains("missing"), "{text}");
 }
 
 #[tokio::test]

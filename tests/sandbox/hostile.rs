@@ -22,6 +22,8 @@ async fn each_way_to_fail_has_its_words() {
         ("return-huge", "20000000"),
         ("progress-huge", "20000000"),
         ("checkpoint-huge", "4194305"),
+        ("steps", "10001"),
+        ("steps-huge", "17"),
     ] {
         let message = host.failure(tool, argument).await;
         said.push_str(&format!("{tool} {argument}: {message}\n"));
@@ -37,6 +39,8 @@ async fn each_way_to_fail_has_its_words() {
     return-huge 20000000: the tool handed more data to its host at once than is allowed
     progress-huge 20000000: the tool handed more data to its host at once than is allowed
     checkpoint-huge 4194305: the tool broke a rule of its host: a checkpoint of 4194305 bytes; 4194304 are allowed
+    steps 10001: the tool broke a rule of its host: a task may record at most 10000 steps, all its runs together
+    steps-huge 17: the tool broke a rule of its host: a call may record steps of 16777216 bytes before it is a task; declare the tool's execution `task`, or record less
     ");
     assert_eq!(host.text("echo", "still there").await, "still there");
 }
@@ -46,6 +50,7 @@ async fn what_is_within_the_limits_passes() {
     let host = Fixture::new().await;
     assert_eq!(host.text("return-huge", &MIB.to_string()).await.len(), MIB);
     assert_eq!(host.text("checkpoint-huge", "4194304").await, "saved");
+    assert_eq!(host.text("steps", "10000").await, "recorded");
     assert_eq!(host.text("progress-huge", "4000000").await, "told");
 }
 

@@ -169,8 +169,45 @@ async fn a_component_that_declares_too_much_is_refused() {
     assert!(text.contains("needs more than a guest may have"), "{text}");
 }
 
+#[tokio::test]
+async fn many_memories_are_as_much_as_one() {
+    let modules: String = (0..10)
+        .map(|index| {
+            format!("(core module $m{index} (memory 100)) (core instance (instantiate $m{index}))")
+        })
+        .collect();
+    let text = refusal_of_text(&format!("(component {modules})")).await;
+    assert!(text.contains("needs more than a guest may have"), "{text}");
+}
+
+#[tokio::test]
+async fn a_harmed_component_is_loaded_or_refused_and_never_a_crash() {
+    const CASES: usize = 24;
+    let dir = tempfile::tempdir().unwrap();
+    let sandbox = sandbox(dir.path(), limits());
+    let whole = std::fs::read(probe()).unwrap();
+    // The same harm in every run; multiples of a prime reach every part.
+    for case in 0..CASES {
+        let at = (case * 7_919_321) % whole.len();
+        let mut wasm = whole.clone();
+        if case % 3 == 0 {
+            wasm[at] ^= 0x55;
+        } else {
+            wasm.truncate(at);
+        }
+        match sandbox.load(&wasm).await {
+            Ok(component) => {
+                // What still compiles may do anything but harm.
+                let _ = sandbox.list_tools(&component).await;
+            }
+            Err(LoadError::Compiler(what)) => panic!("case {case}: the compiler failed: {what}"),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
 /// A function whose compilation takes memory and time out of all proportion to its size.
-fn bomb(blocks: usize) -> Vec<u8> {
+pub fn bomb(blocks: usize) -> Vec<u8> {
     let locals = "i64 ".repeat(5_000);
     let body: String = (0..blocks)
         .map(|index| {

@@ -6,3 +6,4 @@ mod egress;
 mod fixture;
 mod hostile;
 mod loading;
+mod neighbours;

@@ -2,8 +2,8 @@
 //! sides, so that a person sees what is missing and what is given in vain.
 
 use super::manifest::{Asked, AskedHttp};
-use crate::config::{Given, GivenDirectory, HttpPattern};
-use crate::wasm::{DirectoryGrant, Grants, HttpGrant};
+use crate::config::{Given, GivenDirectory, GivenSecret, HttpPattern, SecretSource};
+use crate::wasm::{DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace};
 
 /// One thing asked, given, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,7 @@ pub enum Kind {
     Directory,
     Http,
     Environment,
+    Secret,
 }
 
 /// What comes of a row.
@@ -40,6 +41,7 @@ impl Kind {
             Kind::Directory => "directory",
             Kind::Http => "http",
             Kind::Environment => "environment",
+            Kind::Secret => "secret",
         }
     }
 }
@@ -86,10 +88,26 @@ pub fn effective(asked: &Asked, given: &Given) -> Grants {
             Some((wish.name.clone(), value.clone()))
         })
         .collect();
+    let secrets = asked
+        .secrets
+        .iter()
+        .filter_map(|wish| {
+            let secret = given.secrets.get(&wish.name)?;
+            Some(SecretGrant {
+                name: wish.name.clone(),
+                place: match &secret.source {
+                    SecretSource::Environment(name) => SecretPlace::Environment(name.clone()),
+                    SecretSource::File(path) => SecretPlace::File(path.clone()),
+                },
+                hosts: secret.hosts.iter().cloned().map(HttpGrant::from).collect(),
+            })
+        })
+        .collect();
     Grants {
         directories,
         http: http.into_iter().map(HttpGrant::from).collect(),
         environment,
+        secrets,
     }
 }
 
@@ -109,6 +127,7 @@ pub fn compare(asked: &Asked, given: &Given) -> Vec<Row> {
     let mut rows = directory_rows(asked, given);
     rows.extend(http_rows(asked, given));
     rows.extend(environment_rows(asked, given));
+    rows.extend(secret_rows(asked, given));
     rows
 }
 
@@ -197,6 +216,34 @@ fn environment_rows(asked: &Asked, given: &Given) -> Vec<Row> {
         .keys()
         .filter(|name| !asked.environment.iter().any(|wish| wish.name == **name))
         .map(|name| unasked(Kind::Environment, name, "set".to_owned()));
+    wishes.chain(unasked).collect()
+}
+
+/// Where a secret is kept is the operator's business; where it may go is what matters.
+fn secret_rows(asked: &Asked, given: &Given) -> Vec<Row> {
+    let shown = |secret: &GivenSecret| {
+        let hosts: Vec<String> = secret.hosts.iter().map(HttpPattern::to_string).collect();
+        format!("for {}", hosts.join(", "))
+    };
+    let wishes = asked.secrets.iter().map(|wish| {
+        let secret = given.secrets.get(&wish.name);
+        Row {
+            kind: Kind::Secret,
+            name: wish.name.clone(),
+            asked: Some("use".to_owned()),
+            given: secret.map(shown),
+            effect: match secret {
+                Some(_) => Effect::Granted,
+                None => Effect::NotGiven,
+            },
+            why: Some(wish.why.clone()),
+        }
+    });
+    let unasked = given
+        .secrets
+        .iter()
+        .filter(|(name, _)| !asked.secrets.iter().any(|wish| wish.name == **name))
+        .map(|(name, secret)| unasked(Kind::Secret, name, shown(secret)));
     wishes.chain(unasked).collect()
 }
 
@@ -373,6 +420,25 @@ mod tests {
             effects,
             [NotGiven, NotAsked, NotGiven, NotAsked, NotGiven, NotAsked]
         );
+    }
+
+    #[test]
+    fn a_secret_is_asked_given_and_bound_to_its_hosts() {
+        let wishes = asked("secrets = [{ name = \"TOKEN\", why = \"to log in\" }]");
+        let gifts = given(
+            "secrets.TOKEN = { env = \"T\", hosts = [\"a.example\"] }\n\
+             secrets.OTHER = { file = \"o\", hosts = [\"http://b.example\"] }",
+        );
+        let secrets = effective(&wishes, &gifts).secrets;
+        assert_eq!(secrets.len(), 1);
+        assert_eq!(secrets[0].hosts[0].scheme.as_deref(), Some("https"));
+        let rows = compare(&wishes, &gifts);
+        assert_eq!(rows[0].given.as_deref(), Some("for https://a.example"));
+        assert_eq!(rows[1].effect, Effect::NotAsked);
+        assert_eq!(effective(&wishes, &Given::default()), Grants::default());
+        for wrong in ["{ env = \"T\", hosts = [] }", "{ hosts = [\"a.example\"] }"] {
+            assert!(toml::from_str::<Given>(&format!("secrets.A = {wrong}")).is_err());
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Reads plugin directories: manifest, component, tools. It checks everything a plugin says before
-//! anyone sees it.
+//! Reads one plugin: manifest, component, tools. It checks everything a plugin says before anyone
+//! sees it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,8 +9,9 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::manifest::{MANIFEST_FILE, Manifest};
-use super::{HeaderParam, Plugin, Sources, grants};
-use crate::config::{ConfigError, Given};
+use super::place::{component_path, is_bare, place_name};
+use super::{HeaderParam, Plugin};
+use crate::config::ConfigError;
 use crate::schema::{self, Schema, SchemaError};
 use crate::task::InputKey;
 use crate::wasm::{Component, Declaration, Grants, LoadError, Sandbox};
@@ -19,8 +20,6 @@ use crate::wasm::{Component, Declaration, Grants, LoadError, Sandbox};
 const TOOL_NAME_MAX: usize = 64;
 /// Tools of one plugin.
 const TOOLS_MAX: usize = 256;
-/// Plugins of a directory.
-const PLUGINS_MAX: usize = 1_000;
 const MANIFEST_MAX_BYTES: u64 = 64 << 10;
 
 /// A plugin that passed every check, before its tools have the names clients see.
@@ -38,14 +37,6 @@ pub struct CheckedTool {
     pub output: Option<Schema>,
 }
 
-/// What became of the sources.
-#[derive(Default)]
-pub struct Loaded {
-    pub plugins: Vec<LoadedPlugin>,
-    pub failures: BTreeMap<String, String>,
-    pub grants: BTreeMap<String, Arc<Grants>>,
-}
-
 /// Why a plugin does not serve.
 #[derive(Debug, Error)]
 pub enum PluginError {
@@ -55,6 +46,12 @@ pub enum PluginError {
     Unreadable { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Manifest(#[from] ConfigError),
+    #[error(
+        "{} can't name a plugin: a component on its own is called after its file, and a plugin's \
+         name is 1 to 48 of a-z, 0-9 and `-`",
+        .0.display()
+    )]
+    FileName(PathBuf),
     #[error(
         "the component {} is missing; build the plugin with `longshore plugin build`",
         .0.display()
@@ -91,68 +88,38 @@ pub enum PluginError {
     DuplicatePlugin(String),
 }
 
-/// Loads every plugin of the sources, one after the other: compilation is bounded to one anyway.
-pub async fn load_all(
-    sandbox: &Sandbox,
-    sources: &Sources,
-    given: &BTreeMap<String, Given>,
-) -> Loaded {
-    let mut loaded = Loaded::default();
-    let mut names = BTreeSet::new();
-    let directories = match plugin_directories(sources) {
-        Ok(directories) => directories,
-        Err(error) => {
-            loaded.fail("plugins", &error);
-            Vec::new()
+impl PluginError {
+    /// Whether it may be different next time although the plugin's files are the same.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            PluginError::Unreadable { .. }
+            | PluginError::DuplicatePlugin(_)
+            | PluginError::Component(LoadError::Cache { .. } | LoadError::Engine(_)) => true,
+            PluginError::NoManifest(_)
+            | PluginError::Manifest(_)
+            | PluginError::FileName(_)
+            | PluginError::NoComponent(_)
+            | PluginError::TooLarge { .. }
+            | PluginError::Component(_)
+            | PluginError::NoTools
+            | PluginError::TooManyTools(_)
+            | PluginError::DuplicateTool(_)
+            | PluginError::ToolName(_)
+            | PluginError::Schema { .. }
+            | PluginError::Traits { .. } => false,
         }
-    };
-    for directory in directories.iter().chain(&sources.plugin_dirs) {
-        let fallback_name = directory_name(directory);
-        let manifest = match read_manifest(directory) {
-            Ok(manifest) => manifest,
-            Err(error) => {
-                loaded.fail(&fallback_name, &error);
-                continue;
-            }
-        };
-        if !names.insert(manifest.name.clone()) {
-            let key = format!("{} ({fallback_name})", manifest.name);
-            loaded.fail(&key, &PluginError::DuplicatePlugin(manifest.name));
-            continue;
-        }
-        let none = Given::default();
-        let given = given.get(&manifest.name).unwrap_or(&none);
-        let effective = Arc::new(grants::effective(&manifest.grants, given));
-        loaded
-            .grants
-            .insert(manifest.name.clone(), effective.clone());
-        let name = manifest.name.clone();
-        let max_bytes = sources.component_max_bytes;
-        match load_plugin(sandbox, directory, manifest, effective, max_bytes).await {
-            Ok(plugin) => loaded.plugins.push(plugin),
-            Err(error) => loaded.fail(&name, &error),
-        }
-    }
-    loaded
-}
-
-impl Loaded {
-    fn fail(&mut self, name: &str, error: &PluginError) {
-        let reason = error.to_string();
-        tracing::error!(plugin = name, "plugin not loaded: {reason}");
-        self.failures.insert(name.to_owned(), reason);
     }
 }
 
-/// Loads the plugin of one directory.
+/// Loads the plugin at `place`.
 pub async fn load_plugin(
     sandbox: &Sandbox,
-    directory: &Path,
+    place: &Path,
     manifest: Manifest,
     grants: Arc<Grants>,
     component_max_bytes: u64,
 ) -> Result<LoadedPlugin, PluginError> {
-    let path = directory.join(&manifest.component);
+    let path = component_path(place, &manifest);
     let wasm = read_component(&path, component_max_bytes).await?;
     let component = sandbox.load(&wasm).await?;
     let tools = check_tools(sandbox.list_tools(&component).await?)?;
@@ -182,11 +149,23 @@ pub async fn load_component(
     Ok((component, tools))
 }
 
-/// Reads the manifest of a plugin's directory.
-pub fn read_manifest(directory: &Path) -> Result<Manifest, PluginError> {
-    let path = directory.join(MANIFEST_FILE);
+/// Reads the manifest of a plugin's directory, or makes the one of a component on its own.
+pub fn read_manifest(place: &Path) -> Result<Manifest, PluginError> {
+    let (text, path) = read_manifest_text(place)?;
+    Ok(Manifest::parse(&text, &path)?)
+}
+
+/// The manifest's text and where it is.
+pub fn read_manifest_text(place: &Path) -> Result<(String, PathBuf), PluginError> {
+    if is_bare(place) {
+        let name = place_name(place);
+        let text =
+            Manifest::bare(&name, place).ok_or_else(|| PluginError::FileName(place.to_owned()))?;
+        return Ok((text, place.to_owned()));
+    }
+    let path = place.join(MANIFEST_FILE);
     let unreadable = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => PluginError::NoManifest(directory.to_owned()),
+        io::ErrorKind::NotFound => PluginError::NoManifest(place.to_owned()),
         _ => PluginError::Unreadable {
             path: path.clone(),
             source,
@@ -201,7 +180,7 @@ pub fn read_manifest(directory: &Path) -> Result<Manifest, PluginError> {
         });
     }
     let text = std::fs::read_to_string(&path).map_err(unreadable)?;
-    Ok(Manifest::parse(&text, &path)?)
+    Ok((text, path))
 }
 
 async fn read_component(path: &Path, max_bytes: u64) -> Result<Vec<u8>, PluginError> {
@@ -221,38 +200,6 @@ async fn read_component(path: &Path, max_bytes: u64) -> Result<Vec<u8>, PluginEr
         });
     }
     tokio::fs::read(path).await.map_err(unreadable)
-}
-
-/// The plugins of the directory, by name, so that every start sees them in the same order.
-fn plugin_directories(sources: &Sources) -> Result<Vec<PathBuf>, PluginError> {
-    let Some(root) = &sources.plugins_dir else {
-        return Ok(Vec::new());
-    };
-    let unreadable = |source| PluginError::Unreadable {
-        path: root.clone(),
-        source,
-    };
-    let entries = match std::fs::read_dir(root) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(unreadable(error)),
-    };
-    let mut directories = Vec::new();
-    for entry in entries.take(PLUGINS_MAX) {
-        let path = entry.map_err(unreadable)?.path();
-        if path.join(MANIFEST_FILE).is_file() {
-            directories.push(path);
-        }
-    }
-    directories.sort();
-    Ok(directories)
-}
-
-fn directory_name(directory: &Path) -> String {
-    match directory.file_name() {
-        Some(name) => name.to_string_lossy().into_owned(),
-        None => directory.display().to_string(),
-    }
 }
 
 fn check_tools(declarations: Vec<Declaration>) -> Result<Vec<CheckedTool>, PluginError> {
@@ -376,15 +323,5 @@ mod tests {
         file.set_len(MANIFEST_MAX_BYTES + 1).unwrap();
         let error = read_manifest(directory.path()).unwrap_err();
         assert!(matches!(error, PluginError::TooLarge { .. }));
-    }
-
-    #[test]
-    fn a_plugins_directory_that_is_missing_has_no_plugins() {
-        let sources = Sources {
-            plugins_dir: Some("no-such-directory".into()),
-            plugin_dirs: Vec::new(),
-            component_max_bytes: 1,
-        };
-        assert!(plugin_directories(&sources).unwrap().is_empty());
     }
 }

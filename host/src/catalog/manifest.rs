@@ -9,6 +9,9 @@ use crate::config::{ConfigError, HttpPattern, PatternError, access, describe, pa
 /// The manifest's name in a plugin's directory.
 pub const MANIFEST_FILE: &str = "plugin.toml";
 
+/// The version of a component that comes without a manifest.
+const BARE_VERSION: &str = "0.0.0";
+
 /// Names are at most this long, so that `plugin__tool` always fits MCP's 128 characters.
 const PLUGIN_NAME_MAX: usize = 48;
 
@@ -35,6 +38,7 @@ pub struct Asked {
     pub directories: Vec<AskedDirectory>,
     pub http: Vec<AskedHttp>,
     pub environment: Vec<AskedEnvironment>,
+    pub secrets: Vec<AskedSecret>,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -63,6 +67,14 @@ pub struct AskedEnvironment {
     pub why: String,
 }
 
+/// A secret the guest would like to use; it never sees more than a placeholder.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct AskedSecret {
+    pub name: String,
+    pub why: String,
+}
+
 /// Hosts a plugin would like to reach. What the text leaves out (scheme, port) is left to who gives.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]
@@ -81,6 +93,19 @@ impl TryFrom<String> for HostPattern {
 }
 
 impl Manifest {
+    /// The text of a manifest for a component on its own, which asks for nothing; None if the name
+    /// can't be a plugin's.
+    pub fn bare(name: &str, component: &Path) -> Option<String> {
+        let file = component.file_name()?.to_str()?;
+        is_plugin_name(name).then(|| {
+            format!(
+                "name = {}\nversion = \"{BARE_VERSION}\"\ncomponent = {}\n",
+                toml::Value::from(name),
+                toml::Value::from(file)
+            )
+        })
+    }
+
     /// Parses the text of the manifest at `path`.
     pub fn parse(text: &str, path: &Path) -> Result<Manifest, ConfigError> {
         toml::from_str(text).map_err(|error| describe(path, text, &error))
@@ -114,8 +139,9 @@ fn directory_name<'de, D: serde::Deserializer<'de>>(source: D) -> Result<String,
 
 fn component_file<'de, D: serde::Deserializer<'de>>(source: D) -> Result<PathBuf, D::Error> {
     // A path out of the plugin's directory would make the host read, and compile, any file.
-    let is_plain = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['/', '\\']);
-    let rule = "the component is a file beside plugin.toml, named without a path";
+    // The ending is how a change of it is noticed.
+    let is_plain = |name: &str| name.ends_with(".wasm") && !name.contains(['/', '\\']);
+    let rule = "the component is a `.wasm` file beside plugin.toml, named without a path";
     checked(source, is_plain, rule).map(PathBuf::from)
 }
 
@@ -170,7 +196,7 @@ mod tests {
     #[test]
     fn a_component_elsewhere_is_refused() {
         let text = "name = \"a\"\nversion = \"1\"\ncomponent = \"../a.wasm\"\n";
-        assert_snapshot!(error(text), @"plugin.toml:3: `../a.wasm`: the component is a file beside plugin.toml, named without a path");
+        assert_snapshot!(error(text), @"plugin.toml:3: `../a.wasm`: the component is a `.wasm` file beside plugin.toml, named without a path");
     }
 
     #[test]

@@ -2,18 +2,26 @@
 //! never runs a tool on its own account and never gives a grant the operator did not (I5).
 
 pub mod grants;
+pub mod known;
 pub mod load;
 pub mod manifest;
 mod naming;
+pub mod place;
 mod runner;
+mod sweep;
+mod watching;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
 
+pub use self::sweep::Sweeper;
+pub use self::watching::{CANCEL_DIR, Watch};
+
+use self::known::{Known, Loader};
 use crate::config::{Config, Given, Limits};
 use crate::task::Digest;
 use crate::wasm::{Component, Declaration, Grants, Sandbox, SandboxLimits};
@@ -29,14 +37,17 @@ struct Inner {
     sources: Sources,
     given: BTreeMap<String, Given>,
     snapshot: watch::Sender<Arc<Snapshot>>,
-    /// One reload at a time, or an older one could overwrite a newer.
-    reloading: Mutex<()>,
+    /// How often the sources were looked at and something was loaded or dropped.
+    looks: watch::Sender<u64>,
+    /// Held over a reload: one at a time, or an older one could overwrite a newer.
+    known: Mutex<Known>,
 }
 
 /// Where plugins are looked for.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    /// Every directory in it that has a `plugin.toml` is a plugin. It need not exist.
+    /// Every directory in it that has a `plugin.toml`, and every component, is a plugin. It need
+    /// not exist.
     pub plugins_dir: Option<PathBuf>,
     /// Plugin directories beside it; one that is missing is a failure.
     pub plugin_dirs: Vec<PathBuf>,
@@ -53,7 +64,8 @@ pub struct Snapshot {
     /// Plugins that could not be loaded, or not in their newest version, with the reason (I8).
     pub failures: BTreeMap<String, String>,
     /// Effective grants of every plugin whose manifest could be read, loaded or not: a task of an
-    /// older version runs with the grants its plugin has now.
+    /// older version runs with the grants its plugin has now, and a task of a removed plugin with
+    /// those it had last.
     pub grants: BTreeMap<String, Arc<Grants>>,
 }
 
@@ -111,28 +123,49 @@ impl Catalog {
                 sources,
                 given,
                 snapshot: watch::Sender::new(Arc::default()),
-                reloading: Mutex::new(()),
+                looks: watch::Sender::new(0),
+                known: Mutex::default(),
             }),
         };
         catalog.reload().await;
         catalog
     }
 
-    /// Looks at the sources again. A plugin whose newest version can't be loaded goes on serving
-    /// its last one (I8).
+    /// Looks at the sources again and loads what changed. A plugin whose newest version can't be
+    /// loaded goes on serving its last one (I8).
     pub async fn reload(&self) -> Arc<Snapshot> {
+        self.reload_except(&BTreeSet::new()).await
+    }
+
+    /// As [`Catalog::reload`], but places in `held` stay as they are known.
+    async fn reload_except(&self, held: &BTreeSet<PathBuf>) -> Arc<Snapshot> {
         let inner = &self.inner;
-        let _one_at_a_time = inner.reloading.lock().await;
+        let mut known = inner.known.lock().await;
         let before = self.snapshot();
-        let loaded = load::load_all(&inner.sandbox, &inner.sources, &inner.given).await;
+        let loader = Loader {
+            sandbox: &inner.sandbox,
+            sources: &inner.sources,
+            given: &inner.given,
+        };
+        let loaded = loader.load(&mut known, &before, held).await;
         let after = Arc::new(naming::assemble(loaded, &before));
-        inner.snapshot.send_replace(after.clone());
+        inner.snapshot.send_if_modified(|snapshot| {
+            *snapshot = after.clone();
+            // Whoever lists tools hears only of what a list would show.
+            !naming::is_same(&before, &after)
+        });
+        inner.looks.send_modify(|looks| *looks += 1);
         after
     }
 
     /// The present snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.inner.snapshot.borrow().clone()
+    }
+
+    /// Resolves when the sources were looked at, whether or not the tools changed.
+    pub fn looks(&self) -> watch::Receiver<u64> {
+        self.inner.looks.subscribe()
     }
 
     /// Resolves when the tools changed since the receiver last looked.

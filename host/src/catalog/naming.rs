@@ -3,14 +3,24 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::load::{CheckedTool, Loaded, LoadedPlugin};
+use super::known::Loaded;
+use super::load::{CheckedTool, LoadedPlugin};
 use super::{Plugin, Snapshot, Tool};
+
+/// Grants remembered of plugins that were removed; beyond them, those kept on disk are read.
+const GRANTS_MAX: usize = 2_000;
 
 /// Puts what was loaded together with what has to go on serving from `before`.
 pub fn assemble(loaded: Loaded, before: &Snapshot) -> Snapshot {
+    let Loaded {
+        plugins,
+        unchanged,
+        failures,
+        grants,
+    } = loaded;
     let mut snapshot = Snapshot {
-        failures: loaded.failures,
-        grants: loaded.grants,
+        failures,
+        grants,
         ..Snapshot::default()
     };
     let mut tools = Vec::new();
@@ -18,7 +28,7 @@ pub fn assemble(loaded: Loaded, before: &Snapshot) -> Snapshot {
         plugin,
         tools: checked,
         ..
-    } in loaded.plugins
+    } in plugins
     {
         tools.extend(
             checked
@@ -28,9 +38,8 @@ pub fn assemble(loaded: Loaded, before: &Snapshot) -> Snapshot {
         snapshot.plugins.insert(plugin.name.clone(), plugin);
     }
     for (name, plugin) in &before.plugins {
-        let has_failed = snapshot.failures.contains_key(name);
-        if has_failed && !snapshot.plugins.contains_key(name) {
-            tracing::warn!(plugin = name, "the last working version goes on serving");
+        let goes_on = unchanged.contains(name) || snapshot.failures.contains_key(name);
+        if goes_on && !snapshot.plugins.contains_key(name) {
             snapshot.plugins.insert(name.clone(), plugin.clone());
             let kept = before
                 .tools
@@ -39,8 +48,21 @@ pub fn assemble(loaded: Loaded, before: &Snapshot) -> Snapshot {
             tools.extend(kept.cloned().map(Candidate::Kept));
         }
     }
+    for (name, grants) in &before.grants {
+        if snapshot.grants.len() < GRANTS_MAX && !snapshot.grants.contains_key(name) {
+            snapshot.grants.insert(name.clone(), grants.clone());
+        }
+    }
     snapshot.tools = name_tools(tools);
     snapshot
+}
+
+/// Whether both show clients the same.
+pub fn is_same(a: &Snapshot, b: &Snapshot) -> bool {
+    a.tools.len() == b.tools.len()
+        && a.tools.iter().zip(&b.tools).all(|((_, a), (_, b))| {
+            Arc::ptr_eq(a, b) || (a.name == b.name && a.declaration == b.declaration)
+        })
 }
 
 enum Candidate {

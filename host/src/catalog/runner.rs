@@ -1,11 +1,15 @@
 //! Runs a task's tool in the version the task began with, whatever serves new calls by now.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use super::grants::effective;
+use super::manifest::{Asked, MANIFEST_FILE, Manifest};
 use super::{Catalog, Tool};
+use crate::config::Given;
 use crate::scheduler::{Call, Run, RunEnd, Runner};
 use crate::task::{RpcError, ToolRef};
 use crate::wasm::{Component, Grants};
@@ -97,26 +101,51 @@ impl Catalog {
         {
             return Ok((plugin.component.clone(), plugin.grants.clone()));
         }
-        let Some(grants) = snapshot.grants.get(&tool.plugin) else {
-            return Err(format!(
-                "the plugin `{}` is no longer installed, so its task can't go on",
-                tool.plugin
-            ));
-        };
-        match self.inner.sandbox.load_digest(tool.digest).await {
-            Ok(Some(component)) => Ok((component, grants.clone())),
-            Ok(None) => Err(format!(
-                "the version of the plugin `{}` this task began with is gone, so it can't go on; \
-                 start it anew",
-                tool.plugin
-            )),
+        let component = match self.inner.sandbox.load_digest(tool.digest).await {
+            Ok(Some(component)) => component,
+            Ok(None) => {
+                return Err(format!(
+                    "the version of the plugin `{}` this task began with is gone, so it can't go \
+                     on; start it anew",
+                    tool.plugin
+                ));
+            }
             Err(error) => {
                 tracing::error!(plugin = tool.plugin, digest = %tool.digest, "{error}");
-                Err(format!(
+                return Err(format!(
                     "the version of the plugin `{}` this task began with can't be loaded",
                     tool.plugin
-                ))
+                ));
             }
-        }
+        };
+        let grants = match snapshot.grants.get(&tool.plugin) {
+            Some(grants) => grants.clone(),
+            None => self.kept_grants(tool).await,
+        };
+        Ok((component, grants))
+    }
+
+    /// What a plugin that was removed before this start asked for and is still given; nothing if
+    /// its manifest is lost.
+    async fn kept_grants(&self, tool: &ToolRef) -> Arc<Grants> {
+        let kept = &self.inner.sandbox;
+        let asked = match kept.read_manifest(tool.digest, &tool.plugin).await {
+            Ok(Some(text)) => Manifest::parse(&text, Path::new(MANIFEST_FILE))
+                .map(|manifest| manifest.grants)
+                .map_err(|error| error.to_string()),
+            Ok(None) => Err("it is not there".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        let asked = asked.unwrap_or_else(|reason| {
+            let plugin = &tool.plugin;
+            tracing::warn!(
+                plugin,
+                "its task runs without grants: the kept manifest: {reason}"
+            );
+            Asked::default()
+        });
+        let none = Given::default();
+        let given = self.inner.given.get(&tool.plugin).unwrap_or(&none);
+        Arc::new(effective(&asked, given))
     }
 }

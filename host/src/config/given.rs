@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use thiserror::Error;
 
-/// Directories, HTTP hosts and environment an operator gives one plugin.
+/// Directories, HTTP hosts, environment and secrets an operator gives one plugin.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default, deny_unknown_fields)]
 pub struct Given {
@@ -16,6 +16,62 @@ pub struct Given {
     #[serde(deserialize_with = "http_patterns")]
     pub http: Vec<HttpPattern>,
     pub environment: BTreeMap<String, String>,
+    pub secrets: BTreeMap<String, GivenSecret>,
+}
+
+/// A secret: where the host finds it, and where it may be sent. The value is not kept here.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "SecretEntry")]
+pub struct GivenSecret {
+    pub source: SecretSource,
+    pub hosts: Vec<HttpPattern>,
+}
+
+/// Where a secret's value is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretSource {
+    /// A variable of the host's own environment.
+    Environment(String),
+    /// A file, without the line break at its end.
+    File(PathBuf),
+}
+
+/// A secret as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SecretEntry {
+    env: Option<String>,
+    file: Option<PathBuf>,
+    #[serde(deserialize_with = "http_patterns")]
+    hosts: Vec<HttpPattern>,
+}
+
+impl TryFrom<SecretEntry> for GivenSecret {
+    type Error = &'static str;
+
+    fn try_from(entry: SecretEntry) -> Result<GivenSecret, &'static str> {
+        let source = match (entry.env, entry.file) {
+            (Some(name), None) => SecretSource::Environment(name),
+            (None, Some(path)) => SecretSource::File(path),
+            _ => {
+                return Err(
+                    "a secret has either `env`, a variable of the host's environment, or `file`",
+                );
+            }
+        };
+        if entry.hosts.is_empty() {
+            return Err("a secret needs `hosts`: the only places it may be sent to");
+        }
+        let hosts = entry.hosts.into_iter().map(|mut host| {
+            // Nobody means to send a secret in the clear without saying so.
+            host.scheme.get_or_insert_with(|| "https".to_owned());
+            host
+        });
+        Ok(GivenSecret {
+            source,
+            hosts: hosts.collect(),
+        })
+    }
 }
 
 /// A directory on the host.
@@ -52,7 +108,7 @@ pub enum PatternError {
     PathEnd(String),
     #[error("the path of `{0}` holds `..`, `?`, `#`, `%` or `\\`, which a prefix can't have")]
     Path(String),
-    #[error("`{0}` holds credentials; give them in the environment")]
+    #[error("`{0}` holds credentials; give them as a secret")]
     Credentials(String),
     #[error("`{0}` gives a pattern of hosts; name each host")]
     Wildcard(String),
@@ -63,6 +119,11 @@ impl Given {
     pub(super) fn relative_to(mut self, base: &Path) -> Given {
         for directory in self.directories.values_mut() {
             directory.path = base.join(&directory.path);
+        }
+        for secret in self.secrets.values_mut() {
+            if let SecretSource::File(path) = &mut secret.source {
+                *path = base.join(&*path);
+            }
         }
         self
     }

@@ -40,6 +40,8 @@ pub struct Limits {
     pub memory_max_bytes: u64,
     /// A component's file.
     pub component_max_bytes: u64,
+    /// How long a component is kept that neither a plugin nor an unfinished task needs.
+    pub component_keep_ms: u64,
     pub compile_timeout_ms: u64,
     /// Address space of the process that compiles.
     pub compile_memory_max_bytes: u64,
@@ -92,6 +94,7 @@ impl Default for Limits {
             held_instances_max: 64,
             memory_max_bytes: 64 * MIB,
             component_max_bytes: 32 * MIB,
+            component_keep_ms: DAY_MS,
             compile_timeout_ms: 60 * SECOND_MS,
             compile_memory_max_bytes: 4 * GIB,
             result_max_bytes: MIB,
@@ -145,7 +148,7 @@ impl Limits {
     /// The upper ends keep arithmetic and allocations sane; they are not recommendations. The
     /// instances together stay below the thousand slots a 4 GiB reservation each allows.
     #[rustfmt::skip]
-    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 30] {
+    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 31] {
         [
             ("request_body_max_bytes", self.request_body_max_bytes, KIB..=256 * MIB),
             ("request_body_timeout_ms", self.request_body_timeout_ms, 100..=600 * SECOND_MS),
@@ -160,6 +163,7 @@ impl Limits {
             ("held_instances_max", self.held_instances_max, 0..=300),
             ("memory_max_bytes", self.memory_max_bytes, MIB..=4 * GIB),
             ("component_max_bytes", self.component_max_bytes, KIB..=GIB),
+            ("component_keep_ms", self.component_keep_ms, SECOND_MS..=365 * DAY_MS),
             ("compile_timeout_ms", self.compile_timeout_ms, SECOND_MS..=3_600 * SECOND_MS),
             ("compile_memory_max_bytes", self.compile_memory_max_bytes, 256 * MIB..=64 * GIB),
             ("result_max_bytes", self.result_max_bytes, KIB..=64 * MIB),

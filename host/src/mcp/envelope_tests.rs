@@ -1,6 +1,7 @@
 //! The envelope by table: a message and its headers, and what comes of it.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use proptest::prelude::*;
 
 use super::*;
 use crate::task::Abilities;
@@ -331,4 +332,24 @@ fn headers_have_to_say_what_the_body_says() {
 1 TasksGet
 1 400 -32020 header mismatch: Mcp-Name is `abd`, but params.taskId of the body is `abc`
 "###);
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_is_a_request_or_refused_in_words(
+        noise: Vec<u8>,
+        at: prop::sample::Index,
+        bytes in proptest::collection::vec(any::<u8>(), 0..8),
+    ) {
+        let mut body =
+            whole(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{META,"name":"a"}}"#)
+                .into_bytes();
+        let at = at.index(body.len());
+        body.splice(at..at, bytes);
+        for body in [&noise, &body] {
+            if let Err(Rejection { refusal, .. }) = read(body, None) {
+                prop_assert!(!refusal.face().message.is_empty());
+            }
+        }
+    }
 }

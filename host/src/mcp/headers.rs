@@ -236,6 +236,14 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_value_decodes_or_is_refused(value: String, inside: String) {
+            let _ = decoded(&value);
+            let _ = decoded(&format!("=?base64?{inside}?="));
+        }
+    }
+
     #[test]
     fn a_broken_sentinel_is_refused() {
         for value in [

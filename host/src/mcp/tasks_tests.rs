@@ -37,6 +37,7 @@ fn task(phase: Phase) -> Task {
         phase,
         attempt: Attempt(1),
         crashes: 0,
+        steps: 0,
         message: Some("queued".into()),
         done: None,
         total: None,

@@ -6,13 +6,17 @@ use serde_json::{Map, Value};
 use tracing::{error, warn};
 
 use super::ask::InputError;
-use super::run::Abandoned;
+use super::run::{Abandoned, StepError};
 use crate::clock::Timestamp;
 use crate::schema;
 use crate::store::{Store, StoredInput, UpdateError};
 use crate::task::{
-    Answer, Attempt, Event, ExternalReference, InputKey, InputRequest, Rejected, Task, TaskKey,
+    Answer, Attempt, Event, ExternalReference, InputKey, InputRequest, Rejected, STEPS_MAX, Task,
+    TaskKey,
 };
+
+/// Steps that a call keeps in memory while it is no task, bytes.
+const MEMORY_STEPS_MAX_BYTES: usize = 16 << 20;
 
 /// What a call without a task carries from one round to the next.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -67,18 +71,14 @@ pub(super) struct DurableJournal {
 /// Something a run writes down.
 pub(super) enum Note {
     Checkpoint(Vec<u8>),
-    Step(String, Vec<u8>),
     Reference(ExternalReference),
 }
 
 impl Note {
-    /// Into memory; the first record of a step stays.
+    /// Into memory.
     pub fn keep(self, saved: &mut Saved) {
         match self {
             Note::Checkpoint(state) => saved.checkpoint = Some(state),
-            Note::Step(name, value) => {
-                saved.steps.entry(name).or_insert(value);
-            }
             Note::Reference(reference) => saved.external_reference = Some(reference),
         }
     }
@@ -89,11 +89,6 @@ impl Note {
             Note::Checkpoint(state) => Event::Checkpointed {
                 attempt,
                 state: Some(state),
-            },
-            Note::Step(name, value) => Event::StepRecorded {
-                attempt,
-                name,
-                value,
             },
             Note::Reference(reference) => Event::Referenced { attempt, reference },
         }
@@ -185,6 +180,26 @@ impl MemoryJournal {
         Lookup::NextRound(missing, self.saved.clone())
     }
 
+    /// The first record of a name stays.
+    pub fn record_step(&mut self, name: String, value: Vec<u8>) -> Result<(), StepError> {
+        let steps = &mut self.saved.steps;
+        if steps.contains_key(&name) {
+            return Ok(());
+        }
+        if steps.len() >= STEPS_MAX as usize {
+            return Err(StepError::TooMany(Rejected::TooManySteps.to_string()));
+        }
+        let size: usize = steps.values().map(Vec::len).sum();
+        if size + value.len() > MEMORY_STEPS_MAX_BYTES {
+            return Err(StepError::TooMany(format!(
+                "a call may record steps of {MEMORY_STEPS_MAX_BYTES} bytes before it is a task; \
+                 declare the tool's execution `task`, or record less"
+            )));
+        }
+        steps.insert(name, value);
+        Ok(())
+    }
+
     fn remember(&mut self, request: &InputRequest, answer: &Answer) {
         if self
             .asked
@@ -215,6 +230,22 @@ impl DurableJournal {
         match self.store.update(&self.key, event).await {
             Ok(_) => Ok(()),
             Err(error) => Err(self.give_up(error)),
+        }
+    }
+
+    /// Records a step durably; the first record of a name stays.
+    pub async fn record_step(&self, name: String, value: Vec<u8>) -> Result<(), StepError> {
+        let event = Event::StepRecorded {
+            attempt: self.attempt,
+            name,
+            value,
+        };
+        match self.store.update(&self.key, event).await {
+            Ok(_) => Ok(()),
+            Err(UpdateError::Rejected(rejected @ Rejected::TooManySteps)) => {
+                Err(StepError::TooMany(rejected.to_string()))
+            }
+            Err(error) => Err(self.give_up(error).into()),
         }
     }
 

@@ -25,7 +25,7 @@ use tracing::{error, info};
 pub use ask::InputError;
 pub use drive::{CallOutcome, StartedCall};
 pub use journal::{Asks, Saved};
-pub use run::{Abandoned, Run, RunContext, Stopped};
+pub use run::{Abandoned, Run, RunContext, StepError, Stopped};
 pub use submission::Submission;
 
 use crate::clock::Clock;

@@ -68,6 +68,16 @@ pub struct Stopped {
 #[error("the run was abandoned")]
 pub struct Abandoned;
 
+/// Why a step was not recorded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StepError {
+    #[error(transparent)]
+    Abandoned(#[from] Abandoned),
+    /// The words are for the tool's author.
+    #[error("{0}")]
+    TooMany(String),
+}
+
 /// The hooks, called by the sandbox.
 impl Run {
     pub async fn context(&self) -> RunContext {
@@ -119,9 +129,21 @@ impl Run {
         &self,
         name: String,
         value: Vec<u8>,
-    ) -> Result<Result<(), Stopped>, Abandoned> {
-        self.write(Note::Step(name, value)).await?;
-        self.pause_point().await
+    ) -> Result<Result<(), Stopped>, StepError> {
+        let mut journal = self.0.journal.lock().await;
+        match &mut *journal {
+            Journal::Memory(memory) => {
+                memory.record_step(name, value)?;
+                drop(journal);
+            }
+            Journal::Durable(durable) => {
+                let durable = durable.clone();
+                drop(journal);
+                durable.record_step(name, value).await?;
+            }
+            Journal::Closed => return Err(Abandoned.into()),
+        }
+        Ok(self.pause_point().await?)
     }
 
     pub async fn set_external_reference(

@@ -50,6 +50,7 @@ impl Submission {
             },
             attempt: Attempt(u32::from(runs)),
             crashes: 0,
+            steps: 0,
             message: None,
             done: None,
             total: None,
@@ -87,6 +88,7 @@ impl Submission {
                 },
             );
         }
+        task.steps = u32::try_from(saved.steps.len()).unwrap_or(u32::MAX);
         NewTask {
             checkpoint: saved.checkpoint.clone(),
             steps: saved.steps.clone().into_iter().collect(),

@@ -455,7 +455,7 @@ async fn a_superseded_run_can_change_nothing() {
     assert_eq!(stale.checkpoint(Some(b"x".to_vec())).await, Err(Abandoned));
     assert_eq!(
         stale.record_step("s".into(), b"x".to_vec()).await,
-        Err(Abandoned)
+        Err(StepError::Abandoned(Abandoned))
     );
     assert!(stale.request_input(vec![question("q")]).await.is_err());
     assert_eq!(host.store.checkpoint(&key).unwrap(), None);

@@ -1,5 +1,6 @@
 use std::time::Instant;
 
+use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::*;
@@ -462,4 +463,72 @@ fn every_field() -> Value {
             "more": {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}},
         },
     })
+}
+
+/// Keywords with values they were not made for, nested.
+fn any_schema() -> impl Strategy<Value = Value> {
+    let word = prop::sample::select(vec![
+        "type",
+        "properties",
+        "items",
+        "anyOf",
+        "allOf",
+        "oneOf",
+        "not",
+        "$ref",
+        "$defs",
+        "enum",
+        "const",
+        "pattern",
+        "required",
+        "minimum",
+        "maxLength",
+        "additionalProperties",
+        "if",
+        "format",
+        "$dynamicRef",
+        "$id",
+        "x-mcp-header",
+    ]);
+    let leaf = prop_oneof![
+        Just(json!("object")),
+        Just(json!("#")),
+        Just(json!("#/$defs/a")),
+        Just(json!("(a+)+$")),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+        Just(Value::Null),
+    ];
+    leaf.prop_recursive(6, 48, 6, move |inner| {
+        let members = prop::collection::btree_map(word.clone(), inner.clone(), 0..6);
+        prop_oneof![
+            prop::collection::vec(inner, 0..4).prop_map(Value::from),
+            members.prop_map(|members| {
+                let members = members.into_iter();
+                Value::Object(
+                    members
+                        .map(|(key, value)| (key.to_owned(), value))
+                        .collect(),
+                )
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_schema_is_taken_or_refused_in_words(mut schema in any_schema(), value in any_schema()) {
+        if let Some(members) = schema.as_object_mut() {
+            members.insert("type".to_owned(), json!("object"));
+        }
+        match Schema::parse(&schema.to_string()) {
+            Ok(parsed) => {
+                let _ = parsed.check(&value);
+            }
+            Err(SchemaError(words)) => prop_assert!(!words.is_empty()),
+        }
+    }
 }

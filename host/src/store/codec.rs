@@ -42,6 +42,8 @@ struct TaskRecord {
     attempt: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     crashes: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    steps: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -247,6 +249,7 @@ impl From<&Task> for TaskRecord {
             phase: PhaseRecord::from(&task.phase),
             attempt: task.attempt.0,
             crashes: task.crashes,
+            steps: task.steps,
             message: task.message.clone(),
             done: task.done.map(Number::from),
             total: task.total.map(Number::from),
@@ -290,6 +293,7 @@ impl TaskRecord {
             phase: self.phase.into(),
             attempt: Attempt(self.attempt),
             crashes: self.crashes,
+            steps: self.steps,
             message: self.message,
             done: self.done.map(f64::try_from).transpose()?,
             total: self.total.map(f64::try_from).transpose()?,

@@ -232,6 +232,22 @@ impl Store {
         self.listed(keys::RUNNING, keys::read_named)
     }
 
+    /// Every task that has not ended.
+    pub fn unfinished_tasks(&self) -> Result<Vec<Task>, StoreError> {
+        let mut keys = self.queued()?;
+        keys.extend(self.running()?);
+        keys.extend(self.listed(keys::PARKED, keys::read_named)?);
+        // A parked task may have been queued while the others were read.
+        keys.extend(self.queued()?);
+        keys.sort();
+        keys.dedup();
+        let mut tasks = Vec::with_capacity(keys.len());
+        for key in keys {
+            tasks.extend(self.get(&key)?.filter(|task| !task.is_terminal()));
+        }
+        Ok(tasks)
+    }
+
     /// At most `limit` tasks that expired by `now`, oldest first.
     pub fn expired(&self, now: Timestamp, limit: usize) -> Result<Vec<TaskKey>, StoreError> {
         let records = &self.core().records;

@@ -23,6 +23,9 @@ const CRASHES_MAX: u32 = 3;
 /// Questions a task may ask in its life.
 const INPUTS_MAX: usize = 64;
 
+/// Steps a task may record in its life.
+pub const STEPS_MAX: u32 = 10_000;
+
 /// JSON-RPC's "internal error".
 const INTERNAL_ERROR: i32 = -32603;
 
@@ -107,6 +110,8 @@ pub enum Rejected {
     NothingToWaitFor,
     #[error("a task may ask at most {INPUTS_MAX} questions")]
     TooManyInputs,
+    #[error("a task may record at most {STEPS_MAX} steps, all its runs together")]
+    TooManySteps,
 }
 
 /// The task as it is after `event`, or why nothing changes.
@@ -123,8 +128,16 @@ pub fn apply(task: &Task, event: &Event, now: Timestamp) -> Result<Task, Rejecte
             next.message = Some(progress.message.clone());
             (next.done, next.total) = (progress.done, progress.total);
         }
-        Event::Checkpointed { attempt, .. } | Event::StepRecorded { attempt, .. } => {
+        Event::Checkpointed { attempt, .. } => {
             check_lease(task, *attempt)?;
+            next.crashes = 0;
+        }
+        Event::StepRecorded { attempt, .. } => {
+            check_lease(task, *attempt)?;
+            if task.steps >= STEPS_MAX {
+                return Err(Rejected::TooManySteps);
+            }
+            next.steps += 1;
             next.crashes = 0;
         }
         Event::Referenced { attempt, reference } => {

@@ -10,7 +10,7 @@ mod tests;
 
 pub use id::{Digest, IdError, InputKey, TaskId, TaskKey, TenantId};
 pub use input::{Abilities, Answer, Ask, InputRequest};
-pub use lifecycle::{Event, Interruption, Rejected, apply};
+pub use lifecycle::{Event, Interruption, Rejected, STEPS_MAX, apply};
 pub use record::{
     Attempt, CallResult, CancelRequest, Ending, ExternalReference, Input, Phase, Policy, Progress,
     Recovery, RpcError, Status, Task, ToolRef,

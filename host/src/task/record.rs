@@ -25,6 +25,8 @@ pub struct Task {
     pub attempt: Attempt,
     /// How often in a row a run took the host down without getting further.
     pub crashes: u32,
+    /// Steps recorded, all runs together.
+    pub steps: u32,
     /// The newest words for whoever watches.
     pub message: Option<String>,
     /// How much is done, in the tool's own units, and of how much.

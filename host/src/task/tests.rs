@@ -36,6 +36,7 @@ fn task(phase: Phase) -> Task {
         },
         phase,
         crashes: 0,
+        steps: 0,
         message: None,
         done: None,
         total: None,
@@ -344,6 +345,19 @@ fn getting_further_forgives_crashes() {
         state: None,
     };
     assert_eq!(apply(&crashed, &event, NOW).unwrap().crashes, 0);
+}
+
+#[test]
+fn steps_are_bounded() {
+    let event = Event::StepRecorded {
+        attempt: RUN,
+        name: "step".to_owned(),
+        value: Vec::new(),
+    };
+    let last = with(running(), |task| task.steps = STEPS_MAX - 1);
+    let full = apply(&last, &event, NOW).unwrap();
+    assert_eq!(full.steps, STEPS_MAX);
+    assert_eq!(apply(&full, &event, NOW), Err(Rejected::TooManySteps));
 }
 
 #[test]

@@ -2,8 +2,10 @@
 //! made durable and renamed, and never changed afterwards: the engine maps it.
 //!
 //! `<digest>.wasm` is the component; `<digest>-<engine>.cwasm` its code for this engine, which is
-//! taken only if it is what `<digest>-<engine>.sha256` says.
+//! taken only if it is what `<digest>-<engine>.sha256` says; `<digest>-<plugin>.toml` what the
+//! plugin asked for that brought it.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
@@ -23,6 +25,9 @@ const TEMPORARY_PREFIX: &str = ".tmp-";
 
 /// Age at which an incomplete file has lost its writer.
 const TEMPORARY_MAX_AGE: Duration = Duration::from_secs(3_600);
+
+/// A digest in a file's name.
+const DIGEST_CHARS: usize = 64;
 
 /// The directory. Its functions block.
 pub(super) struct Cache {
@@ -113,6 +118,57 @@ impl Cache {
         }
     }
 
+    /// Keeps a plugin's manifest beside its component.
+    pub fn keep_manifest(&self, digest: Digest, plugin: &str, text: &str) -> Result<(), LoadError> {
+        let path = self.manifest_path(digest, plugin);
+        if fs::read_to_string(&path).is_ok_and(|kept| kept == text) {
+            return Ok(());
+        }
+        self.write(&path, text.as_bytes())
+            .map_err(failed("a manifest can't be written"))
+    }
+
+    /// The manifest that was kept last; None if there is none.
+    pub fn read_manifest(&self, digest: Digest, plugin: &str) -> Result<Option<String>, LoadError> {
+        match fs::read_to_string(self.manifest_path(digest, plugin)) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed("a manifest can't be read")(error)),
+        }
+    }
+
+    /// The components of which there is any file.
+    pub fn digests(&self) -> Result<BTreeSet<Digest>, LoadError> {
+        let files = self.files().map_err(failed("it can't be read"))?;
+        Ok(files.into_iter().map(|(digest, _)| digest).collect())
+    }
+
+    /// Removes every file of a component.
+    pub fn forget(&self, digest: Digest) -> Result<(), LoadError> {
+        let forget = || {
+            for (of, path) in self.files()? {
+                if of == digest {
+                    fs::remove_file(path)?;
+                }
+            }
+            Ok(())
+        };
+        forget().map_err(failed("a component can't be removed"))
+    }
+
+    fn files(&self) -> io::Result<Vec<(Digest, PathBuf)>> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let digest = name.to_str().and_then(|name| name.get(..DIGEST_CHARS));
+            if let Some(Ok(digest)) = digest.map(Digest::parse) {
+                files.push((digest, entry.path()));
+            }
+        }
+        Ok(files)
+    }
+
     /// A new file's name that nobody else uses.
     pub fn temporary(&self) -> Temporary {
         let number = self.temporaries.fetch_add(1, Ordering::Relaxed);
@@ -154,6 +210,11 @@ impl Cache {
 
     fn component_path(&self, digest: Digest) -> PathBuf {
         self.dir.join(format!("{digest}.wasm"))
+    }
+
+    /// A plugin's name has no separator and no dot.
+    fn manifest_path(&self, digest: Digest, plugin: &str) -> PathBuf {
+        self.dir.join(format!("{digest}-{plugin}.toml"))
     }
 
     fn code_path(&self, digest: Digest) -> PathBuf {

@@ -9,7 +9,7 @@ use super::bindings::longshore::plugin::control::{CallContext, Host, Stopped};
 use super::bindings::longshore::plugin::types;
 use super::guest::Guest;
 use super::json::compact_object;
-use crate::scheduler::{self, Abandoned, Run};
+use crate::scheduler::{self, Abandoned, Run, StepError};
 use crate::task::{Answer, Ask, ExternalReference, InputKey, InputRequest, Progress};
 
 /// A progress message, characters; longer ones are cut.
@@ -120,7 +120,11 @@ impl Host for Guest {
         let run = self.run().await?;
         check_step_name(&name)?;
         at_most("a step's value", value.len(), STEP_VALUE_MAX_BYTES)?;
-        Ok(run.record_step(name, value).await?.map_err(stopped))
+        match run.record_step(name, value).await {
+            Ok(recorded) => Ok(recorded.map_err(stopped)),
+            Err(StepError::TooMany(what)) => Err(Broken(what).into()),
+            Err(StepError::Abandoned(abandoned)) => Err(abandoned.into()),
+        }
     }
 
     async fn request_input(

@@ -9,6 +9,7 @@ use thiserror::Error;
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
 
 use super::log::Log;
+use super::secrets::Secrets;
 use crate::task::TenantId;
 
 /// Random bytes a guest may ask for in one call.
@@ -23,6 +24,24 @@ pub struct Grants {
     pub directories: Vec<DirectoryGrant>,
     pub http: Vec<HttpGrant>,
     pub environment: BTreeMap<String, String>,
+    pub secrets: Vec<SecretGrant>,
+}
+
+/// A secret the guest may use without seeing it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretGrant {
+    /// The variable that holds the guest's placeholder.
+    pub name: String,
+    pub place: SecretPlace,
+    /// Where it may be sent.
+    pub hosts: Vec<HttpGrant>,
+}
+
+/// Where the host reads a secret, at the start of each run, so that it can be changed at any time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretPlace {
+    Environment(String),
+    File(PathBuf),
 }
 
 /// A directory, seen by the guest as `/<name>`.
@@ -47,36 +66,51 @@ pub struct HttpGrant {
     pub path_prefix: String,
 }
 
-/// A granted directory that can't be opened. The text is for clients and names no path; the cause
-/// is for the host's log.
+/// A grant that can't be used. The text is for clients and names no path; the cause is for the
+/// host's log.
 #[derive(Debug, Error)]
 #[error(
-    "the directory granted as `{name}` can't be opened on the host; ask its operator to create it, \
-     or to correct the grant"
+    "the {kind} granted as `{name}` can't be opened on the host; ask its operator to create it, or to \
+     correct the grant"
 )]
-pub(super) struct DirectoryError {
-    name: String,
+pub(super) struct GrantError {
+    pub kind: &'static str,
+    pub name: String,
     pub cause: String,
 }
 
 impl Grants {
-    /// The WASI view for one run of `tenant`. Opens directories, so it may block.
-    pub(super) fn open(&self, tenant: &TenantId, log: &Log) -> Result<WasiCtx, DirectoryError> {
+    /// Whether opening them reads the disk.
+    pub(super) fn may_block(&self) -> bool {
+        !self.directories.is_empty() || !self.secrets.is_empty()
+    }
+
+    /// The WASI view for one run of `tenant`, and the secrets it may use. It may block.
+    pub(super) fn open(
+        &self,
+        tenant: &TenantId,
+        log: &Log,
+    ) -> Result<(WasiCtx, Secrets), GrantError> {
         let mut builder = sealed(log);
+        let secrets = Secrets::open(&self.secrets)?;
+        for (name, placeholder) in secrets.placeholders() {
+            builder.env(name, placeholder);
+        }
         for (name, value) in &self.environment {
             builder.env(name, value);
         }
         for grant in &self.directories {
             grant.open(tenant, &mut builder)?;
         }
-        Ok(builder.build())
+        Ok((builder.build(), secrets))
     }
 }
 
 impl DirectoryGrant {
-    fn open(&self, tenant: &TenantId, builder: &mut WasiCtxBuilder) -> Result<(), DirectoryError> {
+    fn open(&self, tenant: &TenantId, builder: &mut WasiCtxBuilder) -> Result<(), GrantError> {
         let (path, is_per_tenant) = for_tenant(&self.path, tenant);
-        let failed = |cause: String| DirectoryError {
+        let failed = |cause: String| GrantError {
+            kind: "directory",
             name: self.name.clone(),
             cause: format!("{}: {cause}", path.display()),
         };

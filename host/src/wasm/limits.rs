@@ -81,6 +81,8 @@ impl ResourceLimiter for Allowance {
 
 #[cfg(test)]
 mod tests {
+    use wasmtime::{Engine, Instance, Module, Store};
+
     use super::*;
 
     const MIB: usize = 1 << 20;
@@ -105,5 +107,26 @@ mod tests {
         assert!(allowance.table_growing(0, ELEMENTS_SUM_MAX, None).unwrap());
         assert!(!allowance.table_growing(0, 1, None).unwrap());
         assert!(!allowance.memory_refused);
+    }
+
+    #[test]
+    fn a_table_that_grows_past_its_share_is_told_no() {
+        let wasm = wat::parse_str(
+            r#"(module (table 1 funcref)
+                (func (export "grow") (param i32) (result i32)
+                    (table.grow (ref.null func) (local.get 0))))"#,
+        )
+        .unwrap();
+        let engine = Engine::default();
+        let module = Module::new(&engine, wasm).unwrap();
+        let mut store = Store::new(&engine, Allowance::new(MIB));
+        store.limiter(|allowance| allowance);
+        let instance = Instance::new(&mut store, &module, &[]).unwrap();
+        let grow = instance
+            .get_typed_func::<i32, i32>(&mut store, "grow")
+            .unwrap();
+        let rest = i32::try_from(ELEMENTS_SUM_MAX - 1).unwrap();
+        assert_eq!(grow.call(&mut store, rest).unwrap(), 1);
+        assert_eq!(grow.call(&mut store, 1).unwrap(), -1);
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! | once per process | once per plugin | once per call |
 //! |---|---|---|
-//! | `engine`, `sandbox` | `compile`, `cache`, `component`, `declare` | `runner`, `guest`, `grants`, `limits`, `control`, `egress`, `log`, `output`, `failure` |
+//! | `engine`, `sandbox` | `compile`, `cache`, `component`, `declare` | `runner`, `guest`, `grants`, `secrets`, `limits`, `control`, `egress`, `log`, `output`, `failure` |
 
 mod bindings;
 mod cache;
@@ -23,6 +23,7 @@ mod log;
 mod output;
 mod runner;
 mod sandbox;
+mod secrets;
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub use compile::{COMPILE_COMMAND, Compiler, compile_worker};
 pub use component::Component;
 pub use declare::{Annotations, Declaration, Execution, Icon, Question, Traits};
 pub use error::LoadError;
-pub use grants::{DirectoryGrant, Grants, HttpGrant};
+pub use grants::{DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace};
 pub use sandbox::Sandbox;
 
 /// Limits of the sandbox; every one is a configuration key of the same name.

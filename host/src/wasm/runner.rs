@@ -18,6 +18,7 @@ use super::limits::Allowance;
 use super::log::Log;
 use super::output::{refusal, to_result};
 use super::sandbox::Inner;
+use super::secrets::Secrets;
 use super::{Component, LoadError};
 use crate::scheduler::{Call, Run, RunEnd};
 use crate::task::RpcError;
@@ -84,14 +85,14 @@ async fn call_tool(
     slot: OwnedSemaphorePermit,
 ) -> RunEnd {
     let log = Log::new(Some(run.clone()), sandbox.limits.log_max_bytes);
-    let wasi = match open_grants(&grants, &call, &log).await {
-        Ok(wasi) => wasi,
+    let (wasi, secrets) = match open_grants(&grants, &call, &log).await {
+        Ok(opened) => opened,
         Err(message) => {
             log.note(&message);
             return failed(message);
         }
     };
-    let egress = Egress::new(grants, sandbox.connector.clone(), log.clone());
+    let egress = Egress::new(grants, secrets, sandbox.connector.clone(), log.clone());
     let allowance = Allowance::new(sandbox.limits.memory_max_bytes);
     let hostcall_max_bytes =
         CHECKPOINT_MAX_BYTES.max(sandbox.limits.result_max_bytes) + HOSTCALL_SLACK_BYTES;
@@ -131,19 +132,20 @@ fn end_of_call(
     }
 }
 
-/// Opening directories may block, so it has a thread of its own; most plugins have none.
+/// Opening directories and reading secrets may block, so it has a thread of its own; most plugins
+/// have neither.
 async fn open_grants(
     grants: &Arc<Grants>,
     call: &Call,
     log: &Log,
-) -> Result<wasmtime_wasi::WasiCtx, String> {
-    let opened = if grants.directories.is_empty() {
+) -> Result<(wasmtime_wasi::WasiCtx, Secrets), String> {
+    let opened = if !grants.may_block() {
         grants.open(&call.tenant, log)
     } else {
         let (grants, tenant, log) = (Arc::clone(grants), call.tenant.clone(), log.clone());
         tokio::task::spawn_blocking(move || grants.open(&tenant, &log))
             .await
-            .map_err(|_| "the host failed while it opened the granted directories".to_owned())?
+            .map_err(|_| "the host failed while it opened what is granted".to_owned())?
     };
     opened.map_err(|error| {
         tracing::warn!(tenant = %call.tenant, plugin = call.tool.plugin, cause = error.cause, "{error}");
@@ -201,7 +203,12 @@ pub(super) async fn list_tools(
     _slot: OwnedSemaphorePermit,
 ) -> Result<Vec<types::Tool>, LoadError> {
     let log = Log::new(None, 0);
-    let egress = Egress::new(Arc::default(), sandbox.connector.clone(), log.clone());
+    let egress = Egress::new(
+        Arc::default(),
+        Secrets::default(),
+        sandbox.connector.clone(),
+        log.clone(),
+    );
     let allowance = Allowance::new(sandbox.limits.memory_max_bytes);
     let mut store = Guest::new(nothing(&log), egress, allowance, log, None)
         .into_store(&sandbox.engine, LISTING_MAX_BYTES);

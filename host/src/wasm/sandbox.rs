@@ -1,6 +1,6 @@
 //! The sandbox itself: brings components in, and hands calls to runs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::env;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -96,6 +96,9 @@ impl Sandbox {
         let bytes = Arc::clone(&wasm);
         let digest = blocking(move || Ok(digest_of(&bytes))).await?;
         if let Some(component) = self.find_loaded(digest) {
+            // Its file may have been forgotten while a run still held it.
+            let inner = Arc::clone(&self.0);
+            blocking(move || inner.cache.keep_component(digest, &wasm)).await?;
             return Ok(component);
         }
         let inner = Arc::clone(&self.0);
@@ -127,6 +130,45 @@ impl Sandbox {
             Some(wasm) => self.load(&wasm).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Keeps what a plugin asked for beside its component, for tasks that outlive the plugin.
+    pub async fn keep_manifest(
+        &self,
+        digest: Digest,
+        plugin: &str,
+        text: String,
+    ) -> Result<(), LoadError> {
+        let (inner, plugin) = (Arc::clone(&self.0), plugin.to_owned());
+        blocking(move || inner.cache.keep_manifest(digest, &plugin, &text)).await
+    }
+
+    /// The manifest that was kept last for a component; None if there is none.
+    pub async fn read_manifest(
+        &self,
+        digest: Digest,
+        plugin: &str,
+    ) -> Result<Option<String>, LoadError> {
+        let (inner, plugin) = (Arc::clone(&self.0), plugin.to_owned());
+        blocking(move || inner.cache.read_manifest(digest, &plugin)).await
+    }
+
+    /// Components that are kept and that nothing in this process uses.
+    pub async fn unused(&self) -> Result<BTreeSet<Digest>, LoadError> {
+        let inner = Arc::clone(&self.0);
+        let mut kept = blocking(move || inner.cache.digests()).await?;
+        let loaded = self.loaded();
+        kept.retain(|digest| {
+            let component = loaded.get(digest);
+            component.is_none_or(|component| component.strong_count() == 0)
+        });
+        Ok(kept)
+    }
+
+    /// Removes a component's files; whoever runs it goes on.
+    pub async fn forget(&self, digest: Digest) -> Result<(), LoadError> {
+        let inner = Arc::clone(&self.0);
+        blocking(move || inner.cache.forget(digest)).await
     }
 
     /// Asks the component which tools it has, under tight limits and without any grant.

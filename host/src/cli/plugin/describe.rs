@@ -97,14 +97,10 @@ impl Description {
         }
         let mut rows = vec![["", "", "asked", "given", "", "why"].map(str::to_owned)];
         for row in &self.grants {
-            rows.push([
-                row.kind.as_str().to_owned(),
-                plain_line(&row.name, 48),
-                row.asked.clone().unwrap_or_else(|| "–".to_owned()),
-                row.given.clone().unwrap_or_else(|| "–".to_owned()),
-                effect_word(row.effect, self.has_config),
-                plain_line(row.why.as_deref().unwrap_or_default(), 72),
-            ]);
+            let [kind, name, asked, given] = grant_cells(row);
+            let why = plain_line(row.why.as_deref().unwrap_or_default(), 72);
+            let effect = effect_word(row.effect, self.has_config);
+            rows.push([kind, name, asked, given, effect, why]);
         }
         write_table(page, &rows);
         if !self.has_config {
@@ -112,6 +108,20 @@ impl Description {
             line(page, &format!("  {}", faint().apply_to(note)));
         }
     }
+}
+
+/// What a row is about and both its sides, for `list`, too.
+pub fn grant_cells(row: &Row) -> [String; 4] {
+    let side = |side: &Option<String>| match side {
+        Some(text) => plain_line(text, 72),
+        None => "–".to_owned(),
+    };
+    [
+        row.kind.as_str().to_owned(),
+        plain_line(&row.name, 48),
+        side(&row.asked),
+        side(&row.given),
+    ]
 }
 
 fn write_tool(page: &mut String, tool: &CheckedTool) {
@@ -289,7 +299,7 @@ fn hints(annotations: &Annotations) -> Vec<&'static str> {
     .collect()
 }
 
-fn effect_word(effect: Effect, has_config: bool) -> String {
+pub fn effect_word(effect: Effect, has_config: bool) -> String {
     if !has_config {
         return String::new();
     }

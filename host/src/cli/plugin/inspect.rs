@@ -91,10 +91,11 @@ fn bare(file: String, component: &Component, tools: Vec<CheckedTool>) -> Descrip
     }
 }
 
-/// A sandbox whose compiled code is thrown away with it: looking at a plugin leaves nothing behind.
+/// A sandbox to look at plugins with.
 pub struct Workshop {
     pub sandbox: Sandbox,
-    _cache: tempfile::TempDir,
+    /// Thrown away with it: looking at a plugin leaves nothing behind.
+    _cache: Option<tempfile::TempDir>,
 }
 
 impl Workshop {
@@ -105,7 +106,19 @@ impl Workshop {
             .map_err(|error| Failure::failed(error.to_string()))?;
         Ok(Workshop {
             sandbox,
-            _cache: cache,
+            _cache: Some(cache),
+        })
+    }
+
+    /// One that shares the compiled code of the host on the data directory, so that what is checked
+    /// here need not be compiled again there.
+    pub fn of_host(config: &Config) -> Result<Workshop, Failure> {
+        let cache = config.data_dir.join("components");
+        let sandbox = Sandbox::new(sandbox_limits(&config.limits), &cache)
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        Ok(Workshop {
+            sandbox,
+            _cache: None,
         })
     }
 }

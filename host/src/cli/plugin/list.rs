@@ -1,16 +1,20 @@
-//! `longshore plugin list`: what a host with this configuration would serve.
+//! `longshore plugin list`: what a host with this configuration would serve, and what the one that
+//! runs on the data directory does serve.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::describe::row_json;
+use super::describe::{effect_word, grant_cells, row_json};
 use super::inspect::Workshop;
 use super::page::write_table;
+use super::running::find_running;
+use crate::app::Serving;
 use crate::catalog::Sources;
 use crate::catalog::grants::{Effect, Row, compare};
-use crate::catalog::load::{LoadedPlugin, load_all};
+use crate::catalog::known::load_all;
+use crate::catalog::load::LoadedPlugin;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{render, text};
 use crate::config::{Config, Given, Overrides};
@@ -26,6 +30,9 @@ pub struct ListArgs {
     /// The configuration [default: ./longshore.toml, if there is one]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Where the host keeps its tasks [default: ./longshore-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
     /// A directory of plugins [default: ./plugins.d]
     #[arg(long, value_name = "DIR")]
     plugins: Option<PathBuf>,
@@ -39,6 +46,7 @@ pub struct ListArgs {
 
 pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
     let overrides = Overrides {
+        data_dir: args.data_dir,
         plugins_dir: args.plugins,
         plugin_dirs: args.plugin,
         ..Overrides::default()
@@ -56,14 +64,20 @@ pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
             (plugin, rows)
         })
         .collect();
+    let running = find_running(&config.data_dir).await;
     if args.json {
         render::json(&json!({
             "plugins": listed.iter().map(plugin_json).collect::<Vec<_>>(),
             "failures": loaded.failures,
+            "host": running,
         }));
     } else {
         let mut page = String::new();
         write_page(&mut page, &listed);
+        write_grants(&mut page, &listed);
+        if let Some(running) = &running {
+            write_running(&mut page, running);
+        }
         print!("{page}");
         for (name, reason) in &loaded.failures {
             eprintln!(
@@ -102,6 +116,44 @@ fn write_page(page: &mut String, listed: &[(LoadedPlugin, Vec<Row>)]) {
             grants_words(grants),
         ]);
     }
+    write_table(page, &rows);
+}
+
+fn write_grants(page: &mut String, listed: &[(LoadedPlugin, Vec<Row>)]) {
+    let titles = ["plugin", "grant", "", "asked", "given", ""].map(str::to_owned);
+    let mut rows = vec![titles];
+    for (plugin, grants) in listed {
+        for grant in grants {
+            let [kind, name, asked, given] = grant_cells(grant);
+            let effect = effect_word(grant.effect, true);
+            let plugin = plugin.manifest.name.clone();
+            rows.push([plugin, kind, name, asked, given, effect]);
+        }
+    }
+    if rows.len() > 1 {
+        page.push('\n');
+        write_table(page, &rows);
+    }
+}
+
+/// The host's own word: it may have been started with other flags, or still be loading.
+fn write_running(page: &mut String, running: &Serving) {
+    let mut rows = vec![["running host", "version", "sha256"].map(str::to_owned)];
+    for (name, plugin) in &running.plugins {
+        rows.push([
+            name.clone(),
+            text::plain_line(&plugin.version, 32),
+            plugin.sha256.chars().take(16).collect(),
+        ]);
+    }
+    for (name, reason) in &running.failures {
+        rows.push([
+            text::plain_line(name, 64),
+            "failed".to_owned(),
+            text::plain_line(reason, 300),
+        ]);
+    }
+    page.push('\n');
     write_table(page, &rows);
 }
 

@@ -1,10 +1,15 @@
-//! `longshore plugin`: builds plugins, and shows what they are before anyone trusts them.
+//! `longshore plugin`: builds plugins, shows what they are before anyone trusts them, and brings
+//! them into a host and out of it.
 
 pub mod build;
 mod describe;
 mod inspect;
+mod install;
 mod list;
 mod page;
+mod remove;
+mod running;
+mod stage;
 pub mod target;
 
 use clap::Subcommand;
@@ -17,8 +22,14 @@ pub enum PluginCommand {
     Build(build::BuildArgs),
     /// Show a plugin's tools, what it asks for and what it may reach
     Inspect(inspect::InspectArgs),
-    /// List the plugins a host would serve
+    /// List the plugins a host would serve, and what the running one serves
     List(list::ListArgs),
+    /// Bring a new plugin into the plugins directory, also of a running host
+    Add(install::InstallArgs),
+    /// Put another version in a plugin's place, also in a running host
+    Replace(install::InstallArgs),
+    /// Take a plugin out of the plugins directory; its tasks go on
+    Remove(remove::RemoveArgs),
 }
 
 pub async fn run(command: PluginCommand) -> Result<Exit, Failure> {
@@ -26,5 +37,8 @@ pub async fn run(command: PluginCommand) -> Result<Exit, Failure> {
         PluginCommand::Build(args) => build::run(&args),
         PluginCommand::Inspect(args) => inspect::run(args).await,
         PluginCommand::List(args) => list::run(args).await,
+        PluginCommand::Add(args) => install::add(args).await,
+        PluginCommand::Replace(args) => install::replace(args).await,
+        PluginCommand::Remove(args) => remove::run(args).await,
     }
 }

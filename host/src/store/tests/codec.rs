@@ -26,6 +26,24 @@ proptest! {
     }
 
     #[test]
+    fn harmed_records_are_refused_or_read_and_never_panic(
+        task in any_task(),
+        at: prop::sample::Index,
+        byte: u8,
+        noise: Vec<u8>,
+    ) {
+        let mut bytes = encode_task(&task);
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let _ = decode_task(task.key.clone(), &bytes);
+        let _ = decode_task(task.key.clone(), &bytes[..at]);
+        let _ = decode_task(task.key, &noise);
+        let _ = decode_answer(&noise);
+        let _ = decode_request(input_key("k"), &noise);
+        let _ = decode_result(noise);
+    }
+
+    #[test]
     fn a_question_comes_back_as_it_was(ask in any_ask()) {
         let read = decode_request(input_key("k"), &encode_ask(&ask)).unwrap();
         prop_assert_eq!(read.ask, ask);
@@ -105,6 +123,7 @@ fn any_task() -> impl Strategy<Value = Task> {
             phase: run.0,
             attempt: Attempt(run.1),
             crashes: run.2,
+            steps: run.2 / 2,
             message: words.0,
             done: words.1,
             total: words.2,

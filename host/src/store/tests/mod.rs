@@ -111,6 +111,7 @@ fn task(id: &str) -> Task {
         phase: Phase::Queued { ready_at: NOW },
         attempt: Attempt(0),
         crashes: 0,
+        steps: 0,
         message: None,
         done: None,
         total: None,

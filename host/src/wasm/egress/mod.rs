@@ -5,6 +5,7 @@ mod address;
 mod body;
 mod connect;
 mod policy;
+mod substitute;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use self::connect::Refusal;
 use self::policy::{Reach, Target};
 use super::Grants;
 use super::log::Log;
+use super::secrets::Secrets;
 
 pub(super) use self::connect::Connector;
 
@@ -47,15 +49,17 @@ type Answer = Result<(Response<WasiBody>, Background), Error>;
 /// One run's way out.
 pub(super) struct Egress {
     grants: Arc<Grants>,
+    secrets: Arc<Secrets>,
     connector: Connector,
     requests: Arc<Semaphore>,
     log: Log,
 }
 
 impl Egress {
-    pub fn new(grants: Arc<Grants>, connector: Connector, log: Log) -> Egress {
+    pub fn new(grants: Arc<Grants>, secrets: Secrets, connector: Connector, log: Log) -> Egress {
         Egress {
             grants,
+            secrets: Arc::new(secrets),
             connector,
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
             log,
@@ -99,6 +103,7 @@ impl Egress {
             target,
             reach,
             permit,
+            secrets: Arc::clone(&self.secrets),
             connector: self.connector.clone(),
             log: self.log.clone(),
         })
@@ -157,12 +162,17 @@ struct Exchange {
     target: Target,
     reach: Reach,
     permit: OwnedSemaphorePermit,
+    secrets: Arc<Secrets>,
     connector: Connector,
     log: Log,
 }
 
 impl Exchange {
-    async fn send(self, mut request: Request<WasiBody>, patience: Patience) -> Answer {
+    async fn send(self, request: Request<WasiBody>, patience: Patience) -> Answer {
+        let filling = substitute::fill_in(&self.secrets, &self.target, request);
+        let mut request = timeout(patience.first_byte, filling)
+            .await
+            .map_err(|_| Error::ConnectionWriteTimeout)??;
         let connecting = self
             .connector
             .connect(&self.target, self.reach, patience.connect);

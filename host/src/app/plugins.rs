@@ -1,0 +1,167 @@
+//! What goes on beside requests while plugins come and go: following the plugins directory,
+//! cancelling a removed plugin's tasks, giving back disk, and a file that says what is served.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::catalog::{Catalog, Snapshot, Sweeper, Watch};
+use crate::scheduler::Scheduler;
+use crate::store::{Store, StoreError};
+use crate::task::{Digest, Task};
+
+/// Requests to cancel that may wait.
+const CANCELS_MAX: usize = 16;
+
+/// How often components are looked for that nothing needs, at the least and at the most.
+const SWEEP_INTERVAL_MIN: Duration = Duration::from_secs(1);
+const SWEEP_INTERVAL_MAX: Duration = Duration::from_secs(600);
+
+/// What a host serves, in a file of its data directory: for the command line beside it, which may
+/// not have a tenant's token.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Serving {
+    /// Where MCP is served.
+    pub url: String,
+    /// Grows with every look at the plugins that found a change.
+    pub generation: u64,
+    pub plugins: BTreeMap<String, ServingPlugin>,
+    pub failures: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct ServingPlugin {
+    pub version: String,
+    pub sha256: String,
+}
+
+impl Serving {
+    /// The file in a data directory.
+    pub fn file(data_dir: &Path) -> PathBuf {
+        data_dir.join("serving.json")
+    }
+
+    /// What the host of a data directory says it serves; None if none has said so.
+    pub fn read(data_dir: &Path) -> Option<Serving> {
+        let text = std::fs::read(Serving::file(data_dir)).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    fn of(snapshot: &Snapshot, url: String, generation: u64) -> Serving {
+        let plugins = snapshot.plugins.values().map(|plugin| {
+            let serving = ServingPlugin {
+                version: plugin.version.clone(),
+                sha256: plugin.digest.to_string(),
+            };
+            (plugin.name.clone(), serving)
+        });
+        Serving {
+            url,
+            generation,
+            plugins: plugins.collect(),
+            failures: snapshot.failures.clone(),
+        }
+    }
+
+    fn write(&self, file: &Path) -> std::io::Result<()> {
+        let temporary = file.with_extension("new");
+        std::fs::write(&temporary, serde_json::to_vec(self)?)?;
+        std::fs::rename(&temporary, file)
+    }
+}
+
+/// The tasks beside the requests; they end with it.
+pub struct Upkeep {
+    tasks: JoinSet<()>,
+    file: PathBuf,
+}
+
+impl Upkeep {
+    pub fn start(
+        catalog: &Catalog,
+        store: &Store,
+        scheduler: &Scheduler,
+        keep: Duration,
+        file: PathBuf,
+        url: String,
+    ) -> Upkeep {
+        let mut tasks = JoinSet::new();
+        let (cancel, cancels) = mpsc::channel(CANCELS_MAX);
+        tasks.spawn(say(catalog.clone(), file.clone(), url));
+        tasks.spawn(Watch::new(catalog.clone(), cancel).run());
+        tasks.spawn(cancel_tasks(cancels, store.clone(), scheduler.clone()));
+        tasks.spawn(sweep(catalog.clone(), store.clone(), keep));
+        Upkeep { tasks, file }
+    }
+
+    pub async fn stop(mut self) {
+        self.tasks.shutdown().await;
+        // Gone already, or the next host writes its own.
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+/// Keeps the file true.
+async fn say(catalog: Catalog, file: PathBuf, url: String) {
+    let mut looks = catalog.looks();
+    loop {
+        let generation = *looks.borrow_and_update();
+        let serving = Serving::of(&catalog.snapshot(), url.clone(), generation);
+        if let Err(error) = serving.write(&file) {
+            tracing::warn!(%error, file = %file.display(), "can't say what is served");
+        }
+        if looks.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn cancel_tasks(mut plugins: mpsc::Receiver<String>, store: Store, scheduler: Scheduler) {
+    while let Some(plugin) = plugins.recv().await {
+        let tasks = match unfinished(&store).await {
+            Ok(tasks) => tasks,
+            Err(error) => {
+                tracing::error!(plugin, %error, "its tasks can't be cancelled");
+                continue;
+            }
+        };
+        let reason = format!("the operator removed the plugin `{plugin}`");
+        for task in tasks.iter().filter(|task| task.tool.plugin == plugin) {
+            if let Err(error) = scheduler.cancel(&task.key, &reason).await {
+                tracing::error!(plugin, task = %task.key.id, %error, "a task can't be cancelled");
+            }
+        }
+    }
+}
+
+async fn sweep(catalog: Catalog, store: Store, keep: Duration) {
+    let interval = (keep / 4).clamp(SWEEP_INTERVAL_MIN, SWEEP_INTERVAL_MAX);
+    let mut sweeper = Sweeper::new(catalog, keep);
+    loop {
+        let outcome = match unfinished(&store).await {
+            Ok(tasks) => {
+                let needed: BTreeSet<Digest> = tasks.iter().map(|task| task.tool.digest).collect();
+                let swept = sweeper.sweep(&needed, interval).await;
+                swept.map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = outcome {
+            tracing::warn!(error, "unneeded components stay on disk for now");
+        }
+        sleep(interval).await;
+    }
+}
+
+/// Reading every unfinished task may take a while.
+async fn unfinished(store: &Store) -> Result<Vec<Task>, StoreError> {
+    let store = store.clone();
+    let read = tokio::task::spawn_blocking(move || store.unfinished_tasks());
+    // It fails only when the runtime shuts down.
+    read.await.unwrap_or(Err(StoreError::Closed))
+}

@@ -1,0 +1,269 @@
+//! What was found at each place, so that only what changed is loaded again. It decides which
+//! version of a plugin serves and never what its tools are called.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::load::{LoadedPlugin, PluginError, load_plugin, read_manifest_text};
+use super::manifest::Manifest;
+use super::place::{Fingerprint, place_name, places};
+use super::{Snapshot, Sources, grants};
+use crate::config::Given;
+use crate::wasm::{Grants, Sandbox};
+
+/// Under which name a plugins directory that can't be read is reported.
+const SOURCES_NAME: &str = "plugins";
+
+/// The places and what they held when they were last looked at.
+#[derive(Default)]
+pub struct Known(BTreeMap<PathBuf, Seen>);
+
+#[derive(Clone)]
+struct Seen {
+    fingerprint: Fingerprint,
+    /// The plugin's; the place's own while no manifest could be read.
+    name: String,
+    grants: Option<Arc<Grants>>,
+    failure: Option<Failure>,
+}
+
+#[derive(Clone)]
+struct Failure {
+    reason: String,
+    is_passing: bool,
+}
+
+/// What became of the sources.
+#[derive(Default)]
+pub struct Loaded {
+    pub plugins: Vec<LoadedPlugin>,
+    /// Plugins that are as they were.
+    pub unchanged: BTreeSet<String>,
+    pub failures: BTreeMap<String, String>,
+    pub grants: BTreeMap<String, Arc<Grants>>,
+}
+
+/// Loads every plugin of the sources.
+pub async fn load_all(
+    sandbox: &Sandbox,
+    sources: &Sources,
+    given: &BTreeMap<String, Given>,
+) -> Loaded {
+    let loader = Loader {
+        sandbox,
+        sources,
+        given,
+    };
+    let (nothing, nobody) = (Snapshot::default(), BTreeSet::new());
+    loader.load(&mut Known::default(), &nothing, &nobody).await
+}
+
+impl Known {
+    /// The places that are no longer as they were, with how they are now.
+    pub fn changes(&self, sources: &Sources) -> BTreeMap<PathBuf, Fingerprint> {
+        let listed = places(sources).unwrap_or_default();
+        let mut all: BTreeSet<&Path> = listed.iter().map(PathBuf::as_path).collect();
+        all.extend(self.0.keys().map(PathBuf::as_path));
+        all.into_iter()
+            .map(|place| (place, Fingerprint::of(place)))
+            .filter(|(place, now)| match self.0.get(*place) {
+                Some(seen) => seen.fingerprint != *now,
+                None => true,
+            })
+            .map(|(place, now)| (place.to_owned(), now))
+            .collect()
+    }
+
+    /// Whether a failure may pass without a change.
+    pub fn has_passing_failures(&self) -> bool {
+        let mut failures = self.0.values().filter_map(|seen| seen.failure.as_ref());
+        failures.any(|failure| failure.is_passing)
+    }
+}
+
+/// What plugins are loaded with.
+pub struct Loader<'a> {
+    pub sandbox: &'a Sandbox,
+    pub sources: &'a Sources,
+    pub given: &'a BTreeMap<String, Given>,
+}
+
+impl Loader<'_> {
+    /// Loads what changed, one after the other: compilation is bounded to one anyway. Places in
+    /// `held` stay as they are known.
+    pub async fn load(
+        &self,
+        known: &mut Known,
+        serving: &Snapshot,
+        held: &BTreeSet<PathBuf>,
+    ) -> Loaded {
+        let mut loaded = Loaded::default();
+        let mut places = match places(self.sources) {
+            Ok(places) => places,
+            Err(error) => {
+                tracing::error!("plugins not loaded: {error}");
+                loaded
+                    .failures
+                    .insert(SOURCES_NAME.to_owned(), error.to_string());
+                // Unreadable is not empty: what serves goes on.
+                known.0.keys().cloned().collect()
+            }
+        };
+        for place in held {
+            if known.0.contains_key(place) && !places.contains(place) {
+                places.push(place.clone());
+            }
+        }
+        // Whoever serves under a name keeps it: a plugin that is added must not take it over.
+        places.sort_by_key(|place| {
+            let seen = known.0.get(place);
+            !seen.is_some_and(|seen| serving.plugins.contains_key(&seen.name))
+        });
+        let mut next = BTreeMap::new();
+        let mut names = BTreeSet::new();
+        for place in places {
+            let before = known.0.get(&place);
+            let seen = if held.contains(&place) {
+                match before {
+                    Some(before) => loaded.keep(before),
+                    None => continue,
+                }
+            } else {
+                self.look(&place, before, serving, &mut names, &mut loaded)
+                    .await
+            };
+            names.insert(seen.name.clone());
+            next.insert(place, seen);
+        }
+        known.0 = next;
+        loaded
+    }
+
+    async fn look(
+        &self,
+        place: &Path,
+        before: Option<&Seen>,
+        serving: &Snapshot,
+        names: &mut BTreeSet<String>,
+        loaded: &mut Loaded,
+    ) -> Seen {
+        let fingerprint = Fingerprint::of(place);
+        if let Some(before) = before
+            && before.fingerprint == fingerprint
+            && !names.contains(&before.name)
+            && !before.may_pass()
+        {
+            return loaded.keep(before);
+        }
+        // A version that fails leaves the one before it serving, under its own name (I8).
+        let served = before
+            .map(|before| &before.name)
+            .filter(|name| serving.plugins.contains_key(*name));
+        let mut failed = |name: String, error: PluginError| {
+            let name = served.cloned().unwrap_or(name);
+            loaded.fail(fingerprint.clone(), name, before, &error)
+        };
+        let manifest = read_manifest_text(place)
+            .and_then(|(text, path)| Ok((Manifest::parse(&text, &path)?, text)));
+        let (manifest, text) = match manifest {
+            Ok(read) => read,
+            Err(error) => return failed(place_name(place), error),
+        };
+        let name = manifest.name.clone();
+        if names.contains(&name) {
+            let key = format!("{name} ({})", place_name(place));
+            return failed(key, PluginError::DuplicatePlugin(name));
+        }
+        let none = Given::default();
+        let given = self.given.get(&name).unwrap_or(&none);
+        let effective = Arc::new(grants::effective(&manifest.grants, given));
+        let max_bytes = self.sources.component_max_bytes;
+        let grants = effective.clone();
+        let outcome = match load_plugin(self.sandbox, place, manifest, grants, max_bytes).await {
+            Ok(plugin) => {
+                let digest = plugin.plugin.digest;
+                let kept = self.sandbox.keep_manifest(digest, &name, text).await;
+                kept.map(|()| plugin).map_err(PluginError::from)
+            }
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(plugin) => {
+                loaded.grants.insert(name.clone(), effective.clone());
+                loaded.plugins.push(plugin);
+                Seen {
+                    fingerprint,
+                    name,
+                    grants: Some(effective),
+                    failure: None,
+                }
+            }
+            Err(error) => {
+                let mut seen = failed(name.clone(), error);
+                if seen.name == name {
+                    seen.grants = Some(effective.clone());
+                    loaded.grants.insert(name, effective);
+                }
+                seen
+            }
+        }
+    }
+}
+
+impl Loaded {
+    fn keep(&mut self, seen: &Seen) -> Seen {
+        match &seen.failure {
+            Some(failure) => {
+                let reason = failure.reason.clone();
+                self.failures.insert(seen.name.clone(), reason);
+            }
+            None => {
+                self.unchanged.insert(seen.name.clone());
+            }
+        }
+        if let Some(grants) = &seen.grants {
+            self.grants.insert(seen.name.clone(), grants.clone());
+        }
+        seen.clone()
+    }
+
+    fn fail(
+        &mut self,
+        fingerprint: Fingerprint,
+        name: String,
+        before: Option<&Seen>,
+        error: &PluginError,
+    ) -> Seen {
+        let reason = error.to_string();
+        let is_new = before
+            .and_then(|before| before.failure.as_ref())
+            .is_none_or(|failure| failure.reason != reason);
+        if is_new {
+            tracing::error!(plugin = name, "plugin not loaded: {reason}");
+        }
+        let grants = before
+            .filter(|before| before.name == name)
+            .and_then(|before| before.grants.clone());
+        if let Some(grants) = &grants {
+            self.grants.insert(name.clone(), grants.clone());
+        }
+        self.failures.insert(name.clone(), reason.clone());
+        Seen {
+            fingerprint,
+            name,
+            grants,
+            failure: Some(Failure {
+                reason,
+                is_passing: error.is_passing(),
+            }),
+        }
+    }
+}
+
+impl Seen {
+    fn may_pass(&self) -> bool {
+        let failure = self.failure.as_ref();
+        failure.is_some_and(|failure| failure.is_passing)
+    }
+}
