@@ -2,6 +2,7 @@
 
 mod harness;
 
+mod endurance;
 mod layering;
 mod mcp;
 mod sandbox;

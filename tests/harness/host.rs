@@ -15,6 +15,7 @@ use super::Client;
 pub struct Setup {
     dir: TempDir,
     config: String,
+    log: Option<String>,
 }
 
 impl Setup {
@@ -23,6 +24,7 @@ impl Setup {
         let setup = Setup {
             dir: tempfile::tempdir().unwrap(),
             config: String::new(),
+            log: None,
         };
         for (name, built) in plugins {
             let folder = setup.path("plugins").join(name);
@@ -45,6 +47,12 @@ impl Setup {
         self
     }
 
+    /// Has the host log what the filter says.
+    pub fn logging(mut self, filter: &str) -> Setup {
+        self.log = Some(filter.to_owned());
+        self
+    }
+
     /// A path inside the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
@@ -59,6 +67,7 @@ impl Setup {
         command.arg("--listen").arg("127.0.0.1:0");
         command.arg("--data-dir").arg(self.path("data"));
         command.arg("--plugins").arg(self.path("plugins"));
+        command.args(self.log.iter().flat_map(|filter| ["--log", filter]));
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -164,6 +164,11 @@ impl Run {
         }))
     }
 
+    /// Whether both are the same run.
+    pub(super) fn is(&self, other: &Run) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Follows the progress the guest reports.
     pub fn watch_progress(&self) -> watch::Receiver<Option<Progress>> {
         self.0.progress.subscribe()
@@ -277,7 +282,7 @@ impl Run {
         let scheduler = &self.0.scheduler;
         let submission = &self.0.submission;
         scheduler.check_quota(&submission.tenant)?;
-        let mut task = submission.task(submission.new_key(), true, scheduler.0.clock.now());
+        let mut task = submission.task(scheduler.new_key(&submission.tenant), true, scheduler.0.clock.now());
         if let Some(progress) = self.newest_progress() {
             task.message = Some(progress.message);
             (task.done, task.total) = (progress.done, progress.total);

@@ -83,6 +83,17 @@ impl Logs {
         &self,
         exists: impl Fn(&TaskKey) -> Result<bool, E>,
     ) -> Result<(), E> {
+        for key in self.tasks()? {
+            if !exists(&key)? {
+                self.delete(&key);
+            }
+        }
+        Ok(())
+    }
+
+    /// The tasks that have a log. Names that are not ours are left alone.
+    pub(super) fn tasks(&self) -> io::Result<Vec<TaskKey>> {
+        let mut tasks = Vec::new();
         for folder in fs::read_dir(&self.root)? {
             let folder = folder?;
             let name = folder.file_name();
@@ -92,19 +103,22 @@ impl Logs {
             for log in fs::read_dir(folder.path())? {
                 let name = log?.file_name();
                 let id = name.to_str().and_then(|name| name.strip_suffix(".log"));
-                let Some(id) = id.and_then(|id| TaskId::parse(id).ok()) else {
-                    continue;
-                };
-                let key = TaskKey {
-                    tenant: tenant.clone(),
-                    id,
-                };
-                if !exists(&key)? {
-                    self.delete(&key);
+                if let Some(id) = id.and_then(|id| TaskId::parse(id).ok()) {
+                    let tenant = tenant.clone();
+                    tasks.push(TaskKey { tenant, id });
                 }
             }
         }
-        Ok(())
+        Ok(tasks)
+    }
+
+    /// A task's log, if it has one.
+    pub(super) fn read(&self, key: &TaskKey) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(self.path(key)) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn path(&self, key: &TaskKey) -> PathBuf {
