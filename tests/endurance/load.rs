@@ -1,6 +1,6 @@
 //! Clients that use a host until it fails them, and remember what it acknowledged.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
@@ -24,6 +24,8 @@ pub enum Acknowledged {
 pub struct Memory {
     facts: Arc<Mutex<Vec<Acknowledged>>>,
     count: watch::Sender<usize>,
+    /// A host without a disk goes on telling what it knows, so it does not end the clients.
+    is_over: Arc<AtomicBool>,
 }
 
 impl Memory {
@@ -31,6 +33,7 @@ impl Memory {
         Memory {
             facts: Arc::default(),
             count: watch::Sender::new(0),
+            is_over: Arc::default(),
         }
     }
 
@@ -44,6 +47,11 @@ impl Memory {
         counted.wait_for(|now| *now >= count).await.unwrap();
     }
 
+    /// Sends the clients home, or lets them begin.
+    pub fn set_over(&self, is_over: bool) {
+        self.is_over.store(is_over, Ordering::SeqCst);
+    }
+
     fn keep(&self, fact: Acknowledged) {
         let mut facts = self.facts.lock().unwrap();
         facts.push(fact);
@@ -51,7 +59,7 @@ impl Memory {
     }
 }
 
-/// Creates, answers and cancels tasks until the host answers with an error.
+/// Creates, answers and cancels tasks until the host answers with an error or it is over.
 pub async fn use_until_it_fails(client: Client, memory: Memory) {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     loop {
@@ -70,7 +78,7 @@ async fn use_once(client: &Client, memory: &Memory, number: usize) -> Option<()>
     if number % 3 == 0 {
         return Some(());
     }
-    while status(client, &id).await? != "input_required" {}
+    until(client, memory, &id, "input_required").await?;
     if number % 3 == 1 {
         client.cancel(&id).await.body.get("result")?;
         memory.keep(Acknowledged::Cancelled(id));
@@ -78,10 +86,19 @@ async fn use_once(client: &Client, memory: &Memory, number: usize) -> Option<()>
     }
     client.answer(&id, yes()).await.body.get("result")?;
     memory.keep(Acknowledged::Answered(id.clone()));
-    while status(client, &id).await? != "completed" {}
+    until(client, memory, &id, "completed").await?;
     let reply = client.request("tasks/get", json!({"taskId": id})).await;
     let result = reply.body["result"].get("result")?.to_string();
     memory.keep(Acknowledged::Completed(id, result));
+    Some(())
+}
+
+async fn until(client: &Client, memory: &Memory, id: &str, expected: &str) -> Option<()> {
+    while status(client, id).await? != expected {
+        if memory.is_over.load(Ordering::SeqCst) {
+            return None;
+        }
+    }
     Some(())
 }
 

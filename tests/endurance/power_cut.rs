@@ -24,6 +24,7 @@ async fn everything_acknowledged_survives_a_power_cut() {
     for cut in 0..cuts {
         let host = setup.start().await;
         load::check(&host.client(), &memory.facts()).await;
+        memory.set_over(false);
         let clients: Vec<_> = (0..CLIENTS)
             .map(|_| tokio::spawn(load::use_until_it_fails(host.client(), memory.clone())))
             .collect();
@@ -31,8 +32,10 @@ async fn everything_acknowledged_survives_a_power_cut() {
         let before = memory.facts().len();
         memory.until(before + 20 + 37 * cut % 101).await;
         if let Err(why) = disk.cut_power() {
+            memory.set_over(true);
             return println!("skipped: {why}");
         }
+        memory.set_over(true);
         for client in clients {
             client.await.unwrap();
         }
