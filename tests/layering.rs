@@ -11,7 +11,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("schema", &["task"]),
     ("store", &["clock", "notify", "task"]),
     ("scheduler", &["clock", "notify", "schema", "store", "task"]),
-    ("wasm", &["scheduler", "task"]),
+    ("threads", &[]),
+    ("wasm", &["scheduler", "task", "threads"]),
     ("config", &["task"]),
     (
         "catalog",
@@ -64,6 +65,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "store",
             "task",
             "telemetry",
+            "threads",
             "wasm",
         ],
     ),
@@ -78,6 +80,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("axum", &["http", "mcp"]),
     ("jsonschema", &["schema"]),
     ("reqwest", &["cli"]),
+    ("libc", &["threads"]),
 ];
 
 #[test]

@@ -2,7 +2,29 @@
 
 mod harness;
 
+mod bad_input;
+mod cli;
+mod durability;
 mod endurance;
 mod layering;
+mod listen;
 mod mcp;
+mod plugins;
 mod sandbox;
+mod tasks;
+mod tenants;
+
+/// A guest without a module of tests does not compile.
+mod guests {
+    use crate::durability as script;
+    use crate::plugins::{conformance, regression_run, release_gate, report_export};
+    use crate::sandbox as probe;
+
+    macro_rules! has_tests {
+        ($name:ident) => {
+            #[allow(unused_imports)]
+            use $name as _;
+        };
+    }
+    longshore_guests::foreach_guest!(has_tests);
+}

@@ -67,6 +67,7 @@ impl Host {
         let catalog = Catalog::open(sandbox, Sources::from(&config), config.given.clone()).await;
         let scheduler = Scheduler::new(
             store.clone(),
+            notifier.clone(),
             Arc::new(catalog.clone()),
             clock.clone(),
             scheduler_limits(&config.limits),

@@ -15,4 +15,5 @@ pub mod service;
 pub mod store;
 pub mod task;
 pub mod telemetry;
+mod threads;
 pub mod wasm;

@@ -272,6 +272,12 @@ impl Service {
         Ok(self.0.scheduler.cancel(&task.key, reason).await?)
     }
 
+    /// What the task's tool wrote to its output, as far as it is kept and saved.
+    pub fn log(&self, tenant: &TenantId, id: &str) -> Result<Vec<u8>, TaskError> {
+        let task = self.find(tenant, id)?;
+        self.0.store.log(&task.key).map_err(unavailable)
+    }
+
     /// Follows those of `ids` that are tasks of the tenant.
     pub fn watch(&self, tenant: &TenantId, ids: &[String]) -> Subscription {
         let known = ids
@@ -427,9 +433,6 @@ fn read_outcome(outcome: CallOutcome) -> Result<Reply, CallError> {
         CallOutcome::Asks(requests, saved) => Ok(Reply::InputRequired { requests, saved }),
         CallOutcome::Refused(error) => Err(error.into()),
         CallOutcome::Ended(RunEnd::Returned(result)) => Ok(Reply::Result(result)),
-        CallOutcome::Ended(RunEnd::InvalidArguments(message)) => {
-            Err(CallError::InvalidArguments(Mismatch(vec![message])))
-        }
         CallOutcome::Ended(RunEnd::Failed(error)) => Err(CallError::Tool(error)),
         CallOutcome::Ended(RunEnd::Cancelled(words)) => {
             Err(CallError::Unavailable(words.unwrap_or_else(|| {

@@ -215,7 +215,8 @@ impl Context {
             Err(types::InputError::Stopped) => Err(Error::Stopped(Stopped {
                 reason: String::new(),
             })),
-            Err(types::InputError::Unsupported(capability)) => Err(Error::Unsupported(capability)),
+            Err(types::InputError::MissingCapability(name)) => Err(Error::MissingCapability(name)),
+            Err(types::InputError::Unsupported(why)) => Err(Error::Unsupported(why)),
             Err(types::InputError::Invalid(why)) => Err(Error::defect(format!(
                 "the tool asks a malformed question: {why}"
             ))),

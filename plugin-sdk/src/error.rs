@@ -31,8 +31,10 @@ pub enum Error {
     Cancelled(String),
     /// The arguments fit the schema and are still wrong.
     InvalidArguments(String),
-    /// The client cannot answer this kind of question; holds the capability it lacks.
-    /// Unhandled, the call ends with MCP's error for a missing capability.
+    /// The client cannot answer this kind of question; holds the capability it did not declare, in
+    /// MCP's words. Unhandled, the call ends with MCP's error for a missing capability.
+    MissingCapability(String),
+    /// Nobody can be asked, whatever the client declares; says why. Unhandled, the tool failed.
     Unsupported(String),
     /// The call itself failed: the caller gets a JSON-RPC error, and a task ends failed.
     Rpc {
@@ -109,12 +111,13 @@ impl fmt::Display for Error {
             }
             Error::Stopped(stopped) if stopped.reason.is_empty() => f.write_str("cancelled"),
             Error::Stopped(stopped) => write!(f, "cancelled: {}", stopped.reason),
-            Error::Unsupported(capability) => {
+            Error::MissingCapability(capability) => {
                 write!(
                     f,
                     "the client does not offer `{capability}`, which this tool needs"
                 )
             }
+            Error::Unsupported(why) => write!(f, "a question cannot be asked: {why}"),
             Error::Rpc { message, .. } => f.write_str(message),
         }
     }
@@ -153,11 +156,14 @@ pub(crate) fn into_wire(
         Error::Stopped(_) => Err(types::ToolError::Cancelled(None)),
         Error::Cancelled(text) => Err(types::ToolError::Cancelled(Some(text))),
         Error::InvalidArguments(text) => Err(types::ToolError::InvalidArguments(text)),
-        Error::Unsupported(ref capability) => Err(types::ToolError::Failed(types::RpcError {
-            code: MISSING_CAPABILITY,
-            message: error.to_string(),
-            data: Some(json!({ "requiredCapabilities": nested(capability) }).to_string()),
-        })),
+        Error::Unsupported(_) => Ok(Output::text(error.to_string()).as_error().into_wire()),
+        Error::MissingCapability(ref capability) => {
+            Err(types::ToolError::Failed(types::RpcError {
+                code: MISSING_CAPABILITY,
+                message: error.to_string(),
+                data: Some(json!({ "requiredCapabilities": nested(capability) }).to_string()),
+            }))
+        }
         Error::Rpc {
             code,
             message,
@@ -194,7 +200,7 @@ mod tests {
     #[test]
     fn a_missing_capability_names_it_the_way_mcp_does() {
         let Err(types::ToolError::Failed(error)) =
-            into_wire(Err(Error::Unsupported("elicitation.url".into())))
+            into_wire(Err(Error::MissingCapability("elicitation.url".into())))
         else {
             panic!("expected a JSON-RPC error");
         };
@@ -203,6 +209,15 @@ mod tests {
             error.data.as_deref(),
             Some(r#"{"requiredCapabilities":{"elicitation":{"url":{}}}}"#)
         );
+    }
+
+    #[test]
+    fn a_question_that_nobody_can_be_asked_fails_the_tool_with_the_reason() {
+        let why = "64 tools wait for answers in memory, which is the limit";
+        let output = into_wire(Err(Error::Unsupported(why.into())));
+        let output = output.expect("a tool's own failure is a result");
+        assert!(output.is_error);
+        assert!(format!("{output:?}").contains(why));
     }
 
     #[test]

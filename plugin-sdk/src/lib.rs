@@ -199,3 +199,8 @@ macro_rules! export {
         };
     };
 }
+
+/// The README's tool compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

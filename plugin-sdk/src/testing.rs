@@ -325,7 +325,7 @@ impl Hooks {
     ) -> Result<Vec<types::Answer>, types::InputError> {
         let mut state = self.state.borrow_mut();
         if let Some(lacking) = requests.iter().find_map(|it| state.lacks(&it.ask)) {
-            return Err(types::InputError::Unsupported(lacking.into()));
+            return Err(types::InputError::MissingCapability(lacking.into()));
         }
         state.asked.extend_from_slice(requests);
         if state.stop().is_err() {

@@ -52,7 +52,7 @@ fn only_a_yes_confirms() {
 fn a_client_that_cannot_answer_is_an_error_the_tool_can_handle() {
     let host = Host::new().without_answers();
     let error = host.context().confirm("go", "Go?").unwrap_err();
-    assert_eq!(error, Error::Unsupported("elicitation".into()));
+    assert_eq!(error, Error::MissingCapability("elicitation".into()));
     assert!(host.asked().is_empty());
 }
 

@@ -16,7 +16,11 @@ const FREE_MIN_BYTES: u64 = 8 << 20;
 
 /// Leaves less than `left` bytes of the disk.
 fn fill(filler: &Path, left: u64) {
-    let mut file = File::options().create(true).append(true).open(filler).unwrap();
+    let mut file = File::options()
+        .create(true)
+        .append(true)
+        .open(filler)
+        .unwrap();
     let block = vec![1; 64 << 10];
     loop {
         let disk = rustix::fs::statvfs(filler).unwrap();

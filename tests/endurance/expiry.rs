@@ -18,14 +18,26 @@ fn scripts() -> Vec<(&'static str, Value)> {
     let asks = json!({"do": "confirm", "key": "go", "message": "Go on?"});
     let prints = json!({"do": "print", "text": "a line of its log"});
     vec![
-        ("script_resume", json!([{"do": "say", "text": large()}, prints])),
+        (
+            "script_resume",
+            json!([{"do": "say", "text": large()}, prints]),
+        ),
         ("script_restart", json!([{"do": "fail", "text": "as told"}])),
         ("script_fail", json!([{"do": "trap"}])),
-        ("script_resume", json!([saved, {"do": "step", "name": "sent"}, asks])),
+        (
+            "script_resume",
+            json!([saved, {"do": "step", "name": "sent"}, asks]),
+        ),
         ("script_restart", json!([saved, asks])),
-        ("script_clean_up", json!([saved, prints, {"do": "wait", "ms": 3_600_000}])),
+        (
+            "script_clean_up",
+            json!([saved, prints, {"do": "wait", "ms": 3_600_000}]),
+        ),
         // Deaf to a cancel: stopped by force.
-        ("script_fail", json!([saved, {"do": "sleep", "ms": 3_600_000}])),
+        (
+            "script_fail",
+            json!([saved, {"do": "sleep", "ms": 3_600_000}]),
+        ),
         ("script_restart", json!([{"do": "spin"}])),
     ]
 }

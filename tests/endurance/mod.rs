@@ -64,7 +64,9 @@ fn yes() -> Value {
 fn swept(host: &Host) -> usize {
     let output = host.output();
     let counts = output.split("swept deleted=").skip(1).map(|rest| {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
         rest[..digits].parse::<usize>().unwrap()
     });
     counts.sum()

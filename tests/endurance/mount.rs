@@ -24,7 +24,9 @@ impl Mounted {
         std::fs::create_dir_all(point).unwrap();
         let size = format!("size={mib}m");
         let point = point.to_owned();
-        run(Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&point))?;
+        run(Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(&point))?;
         Ok(Mounted { point, image: None })
     }
 
@@ -57,7 +59,10 @@ impl Mounted {
 
     fn mount(&self) -> Result<(), String> {
         let image = self.image.as_ref().expect("only an image is mounted again");
-        run(Command::new("mount").args(["-o", "loop"]).arg(image).arg(&self.point))
+        run(Command::new("mount")
+            .args(["-o", "loop"])
+            .arg(image)
+            .arg(&self.point))
     }
 }
 
@@ -72,7 +77,9 @@ impl Drop for Mounted {
 }
 
 fn run(command: &mut Command) -> Result<(), String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let output = command
+        .output()
+        .map_err(|error| format!("{command:?}: {error}"))?;
     match output.status.success() {
         true => Ok(()),
         false => {

@@ -46,6 +46,9 @@ async fn everything_acknowledged_survives_a_power_cut() {
     let host = setup.start().await;
     let facts = memory.facts();
     load::check(&host.client(), &facts).await;
-    println!("{cuts} power cuts, {} acknowledgements, none lost", facts.len());
+    println!(
+        "{cuts} power cuts, {} acknowledgements, none lost",
+        facts.len()
+    );
     host.kill().await;
 }

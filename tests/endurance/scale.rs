@@ -39,7 +39,10 @@ fn scale() -> Scale {
 
 fn resident_bytes(host: &Host) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", host.pid())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
     let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     kib * 1024
 }
@@ -105,7 +108,9 @@ fn multiply(setup: &Setup, copies: usize, expires_ms: u64) {
 }
 
 fn far_away_ms() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
     u64::try_from(now.as_millis()).unwrap() + 3_600_000
 }
 
@@ -142,9 +147,15 @@ async fn many_tasks_cost_little() {
     ids.extend(park(&client, scale.waiting).await);
     let grown = resident_bytes(&host).saturating_sub(before);
     let each = grown / scale.waiting as u64;
-    println!("{} waiting tasks: {each} bytes of memory each", scale.waiting);
+    println!(
+        "{} waiting tasks: {each} bytes of memory each",
+        scale.waiting
+    );
     if is_long() {
-        assert!(each < WAITING_MAX_BYTES, "{each} bytes for each waiting task");
+        assert!(
+            each < WAITING_MAX_BYTES,
+            "{each} bytes for each waiting task"
+        );
     }
     let done = client.start("script_resume", json!({"script": []})).await;
     client.until_status(&done, "completed").await;
@@ -156,17 +167,26 @@ async fn many_tasks_cost_little() {
     let host = setup.start().await;
     let client = host.client();
     assert_eq!(status(&client, &done).await.as_deref(), Some("completed"));
-    println!("{} stored tasks: serving after {:?}", scale.stored, began.elapsed());
+    println!(
+        "{} stored tasks: serving after {:?}",
+        scale.stored,
+        began.elapsed()
+    );
 
     // Answers at once.
     let began = Instant::now();
     let answered = &ids[..scale.answered];
-    let replies = futures_util::future::join_all(answered.iter().map(|id| client.answer(id, yes())));
+    let replies =
+        futures_util::future::join_all(answered.iter().map(|id| client.answer(id, yes())));
     for reply in replies.await {
         reply.result();
     }
     until_all(&client, answered, "completed").await;
-    println!("{} answers at once: all completed after {:?}", answered.len(), began.elapsed());
+    println!(
+        "{} answers at once: all completed after {:?}",
+        answered.len(),
+        began.elapsed()
+    );
     assert!(host.terminate().await.success());
 
     // A sweep of many.

@@ -104,8 +104,14 @@ impl Client {
 
     /// Sends a request whose answer is one JSON body (or the last message of a stream).
     pub async fn request(&self, method: &str, params: Value) -> Reply {
+        let reply = self.try_request(method, params).await;
+        reply.expect("the host answers")
+    }
+
+    /// The same of a host that may die at any moment: None when the answer did not come whole.
+    pub async fn try_request(&self, method: &str, params: Value) -> Option<Reply> {
         let body = self.body(method, params);
-        let response = self.send(method, &body).await;
+        let response = self.try_send(method, &body).await.ok()?;
         let status = response.status().as_u16();
         let headers = response.headers().clone();
         let is_stream = content_type(&headers).starts_with("text/event-stream");
@@ -117,20 +123,27 @@ impl Client {
             }
             last
         } else {
-            let text = response.text().await.unwrap();
+            let text = response.text().await.ok()?;
             serde_json::from_str(&text).unwrap_or(Value::String(text))
         };
-        Reply {
+        Some(Reply {
             status,
             headers,
             body,
-        }
+        })
     }
 
     /// Sends a request and reads its answer as a stream of messages.
     pub async fn stream(&self, method: &str, params: Value) -> Messages {
         let body = self.body(method, params);
         Messages::new(self.send(method, &body).await)
+    }
+
+    /// [`stream`](Self::stream) of a host that may die at any moment.
+    pub async fn try_stream(&self, method: &str, params: Value) -> Option<Messages> {
+        let body = self.body(method, params);
+        let response = self.try_send(method, &body).await.ok()?;
+        Some(Messages::new(response))
     }
 
     /// Sends bytes as they are, with the headers a client would send, unless overridden.
@@ -156,6 +169,11 @@ impl Client {
     }
 
     async fn send(&self, method: &str, body: &Value) -> reqwest::Response {
+        let sent = self.try_send(method, body).await;
+        sent.expect("the host answers")
+    }
+
+    async fn try_send(&self, method: &str, body: &Value) -> reqwest::Result<reqwest::Response> {
         let params = &body["params"];
         let name = params["name"].as_str().or(params["taskId"].as_str());
         let mut headers = HeaderMap::new();
@@ -175,7 +193,7 @@ impl Client {
             .post(&self.url)
             .headers(headers)
             .body(body.to_string());
-        request.send().await.expect("the host answers")
+        request.send().await
     }
 
     /// Calls a tool and returns the result, whatever its type.

@@ -37,7 +37,16 @@ impl Setup {
             }
         }
         std::fs::create_dir_all(setup.path("plugins")).unwrap();
+        setup.share_compiled_code();
         setup
+    }
+
+    /// Code is kept by the digest of its component, so that all hosts of all tests can share it.
+    fn share_compiled_code(&self) {
+        let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("components");
+        std::fs::create_dir_all(&shared).unwrap();
+        std::fs::create_dir_all(self.path("data")).unwrap();
+        std::os::unix::fs::symlink(shared, self.path("data/components")).unwrap();
     }
 
     /// Adds lines to the configuration. Tables come last in TOML, so plain keys come first here.
@@ -69,6 +78,7 @@ impl Setup {
         command.arg("--plugins").arg(self.path("plugins"));
         command.args(self.log.iter().flat_map(|filter| ["--log", filter]));
         command
+            .env_remove("RUST_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
@@ -80,6 +90,11 @@ impl Setup {
     pub async fn start(&self) -> Host {
         Host::start(self.serve_command()).await
     }
+
+    /// The directory everything is in.
+    pub fn directory(&self) -> &Path {
+        self.dir.path()
+    }
 }
 
 /// A running host; killed when dropped.
@@ -87,6 +102,8 @@ pub struct Host {
     child: Child,
     url: String,
     output: Arc<Mutex<String>>,
+    /// Changes with every line of output.
+    said: watch::Receiver<Option<String>>,
 }
 
 impl Host {
@@ -94,13 +111,13 @@ impl Host {
         let mut child = command.spawn().expect("the binary starts");
         let stderr = child.stderr.take().expect("stderr is piped");
         let output = Arc::new(Mutex::new(String::new()));
-        let (listening, mut url) = watch::channel(None);
+        let (announce, mut listening) = watch::channel(None);
         tokio::spawn(keep_output(
             BufReader::new(stderr),
             output.clone(),
-            listening,
+            announce,
         ));
-        let found = url
+        let found = listening
             .wait_for(Option::is_some)
             .await
             .ok()
@@ -108,7 +125,12 @@ impl Host {
         let Some(url) = found else {
             panic!("the host did not start:\n{}", output.lock().unwrap());
         };
-        Host { child, url, output }
+        Host {
+            child,
+            url,
+            output,
+            said: listening,
+        }
     }
 
     /// Where MCP is served.
@@ -136,25 +158,53 @@ impl Host {
     }
 
     /// SIGTERM, as a deployment would send it.
-    pub async fn terminate(mut self) -> ExitStatus {
+    pub async fn terminate(self) -> ExitStatus {
+        self.begin_to_stop();
+        self.exited().await
+    }
+
+    /// Sends SIGTERM and does not wait.
+    pub fn begin_to_stop(&self) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// Waits for the process to end.
+    pub async fn exited(mut self) -> ExitStatus {
         self.child.wait().await.unwrap()
+    }
+
+    /// Waits until the host has written `text` to stderr.
+    pub async fn until_said(&self, text: &str) {
+        let mut said = self.said.clone();
+        let output = &self.output;
+        let found = said.wait_for(|_| output.lock().unwrap().contains(text));
+        found.await.expect("the host goes on writing");
+    }
+
+    /// The most memory the process has had, bytes.
+    pub fn memory_peak_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = line.unwrap().trim().trim_end_matches(" kB");
+        kibibytes.parse::<u64>().unwrap() * 1024
     }
 }
 
 async fn keep_output(
     mut stderr: BufReader<tokio::process::ChildStderr>,
     output: Arc<Mutex<String>>,
-    listening: watch::Sender<Option<String>>,
+    announce: watch::Sender<Option<String>>,
 ) {
     let mut line = String::new();
     while let Ok(1..) = stderr.read_line(&mut line).await {
-        if let Some((_, url)) = line.split_once("listening on ") {
-            let url = url.split_whitespace().next().unwrap_or_default();
-            listening.send_replace(Some(url.to_owned()));
-        }
         output.lock().unwrap().push_str(&line);
+        announce.send_modify(|found| {
+            if let Some((_, url)) = line.split_once("listening on ") {
+                let url = url.split_whitespace().next().unwrap_or_default();
+                *found = Some(url.to_owned());
+            }
+        });
         line.clear();
     }
 }

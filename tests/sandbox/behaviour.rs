@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use longshore::scheduler::{Asks, CallOutcome, RunEnd, Saved};
-use longshore::task::{Answer, InputKey, RpcError};
+use longshore::task::{Answer, CallResult, InputKey, RpcError};
 use longshore::wasm::{DirectoryGrant, Grants};
 
 use super::fixture::{Fixture, limits, submission, text_of};
@@ -41,9 +41,14 @@ async fn a_tools_own_errors_come_through() {
     };
     assert_eq!(host.call("fail", "[ 7 ]").await, error(Some("[7]")));
     assert_eq!(host.call("fail", "not json").await, error(None));
+    // Wrong arguments are for the caller to mend, so they are a result.
+    let json = r#"{"content":[{"type":"text","text":"why"}],"isError":true}"#.to_owned();
     assert_eq!(
         host.call("refuse", "why").await,
-        RunEnd::InvalidArguments("why".into())
+        RunEnd::Returned(CallResult {
+            json,
+            is_error: true
+        })
     );
     assert_eq!(
         host.call("cancelled", "done").await,

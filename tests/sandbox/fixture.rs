@@ -121,7 +121,13 @@ impl Fixture {
             notifier.clone(),
         )
         .unwrap();
-        let scheduler = Scheduler::new(store.clone(), runner, clock, scheduler_limits());
+        let scheduler = Scheduler::new(
+            store.clone(),
+            notifier.clone(),
+            runner,
+            clock,
+            scheduler_limits(),
+        );
         Fixture {
             scheduler,
             store,

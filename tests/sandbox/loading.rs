@@ -102,8 +102,8 @@ async fn what_is_no_plugin_is_refused_with_what_it_is() {
     assert!(matches!(refusal(broken).await, LoadError::Invalid(_)));
 
     let exports = refusal_of_text(r#"(component (instance $i) (export "a:b/c" (instance $i)))"#);
-    insta::assert_snapshot!(exports.await, @"the component does not export `longshore:plugin/tools@0.1.0`; it exports a:b/c");
-    insta::assert_snapshot!(refusal_of_text("(component)").await, @"the component does not export `longshore:plugin/tools@0.1.0`; it exports nothing");
+    insta::assert_snapshot!(exports.await, @"the component does not export `longshore:plugin/tools@0.1.0`; it exports a:b/c; build it against this host's `wit/`");
+    insta::assert_snapshot!(refusal_of_text("(component)").await, @"the component does not export `longshore:plugin/tools@0.1.0`; it exports nothing; build it against this host's `wit/`");
 }
 
 #[tokio::test]

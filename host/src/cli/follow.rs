@@ -233,9 +233,9 @@ fn report(state: &TaskState, manner: Manner) -> Exit {
             if manner.json {
                 render::json(&state.raw);
             }
-            let message = state.status_message.as_deref().unwrap_or("cancelled");
+            let message = state.status_message.as_deref().unwrap_or_default();
             let message = text::plain_line(message, 400);
-            eprintln!("{} {message}", text::yellow("cancelled:"));
+            eprintln!("{}", text::yellow(&cancelled_line(&message)));
             Exit::Cancelled
         }
         _ => {
@@ -250,6 +250,15 @@ fn report(state: &TaskState, manner: Manner) -> Exit {
             eprintln!("{} {message}", text::red("failed:"));
             Exit::Failed
         }
+    }
+}
+
+/// A cancelled task's message, which may say by itself that it is one.
+fn cancelled_line(message: &str) -> String {
+    match message {
+        "" => "cancelled".to_owned(),
+        told if told.starts_with("cancelled") => told.to_owned(),
+        words => format!("cancelled: {words}"),
     }
 }
 

@@ -26,6 +26,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::telemetry;
+use crate::threads;
 use exit::{Exit, Failure};
 
 const EXIT_CODES: &str = "\
@@ -128,6 +129,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     telemetry::init(cli.log.as_deref(), default_filter).map_err(Failure::usage)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .on_thread_start(threads::answer_promptly)
         .build()
         .map_err(|error| Failure::failed(format!("can't start the runtime: {error}")))?;
     let result = runtime.block_on(async {

@@ -163,8 +163,8 @@ pub async fn read_body(
         Err(_) => Err(TurnedAway::new(
             StatusCode::REQUEST_TIMEOUT,
             format!(
-                "the body did not arrive within {} seconds",
-                options.body_timeout.as_secs()
+                "the body did not arrive within {}; send it in one go",
+                humantime::format_duration(options.body_timeout)
             ),
         )),
     }

@@ -24,6 +24,9 @@ pub fn discover(request: &Request) -> Output {
                     .object("tools", |tools| {
                         tools.flag("listChanged", true);
                     })
+                    // Both are served, and empty: plugins offer tools only.
+                    .object("prompts", |_| {})
+                    .object("resources", |_| {})
                     .object("extensions", |extensions| {
                         extensions.object(TASKS_EXTENSION, |_| {});
                     });

@@ -73,6 +73,8 @@ pub struct Params<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     pub task_id: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
+    pub uri: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
     pub cursor: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     pub notifications: Option<&'a RawValue>,

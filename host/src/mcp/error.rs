@@ -36,6 +36,8 @@ pub enum Refusal {
     InvalidMeta(String),
     #[error("{0}")]
     InvalidParams(String),
+    #[error("no resource `{}`; resources/list has them", shortened(.0))]
+    UnknownResource(String),
     #[error("header mismatch: {0}")]
     HeaderMismatch(String),
     #[error(
@@ -91,6 +93,11 @@ impl Refusal {
             Refusal::UnknownMethod(_) => (StatusCode::NOT_FOUND, METHOD_NOT_FOUND, None),
             Refusal::InvalidMeta(_) => (StatusCode::BAD_REQUEST, INVALID_PARAMS, None),
             Refusal::InvalidParams(_) => (StatusCode::OK, INVALID_PARAMS, None),
+            Refusal::UnknownResource(uri) => (
+                StatusCode::OK,
+                INVALID_PARAMS,
+                Some(text_data("uri", shortened(uri))),
+            ),
             Refusal::HeaderMismatch(_) => (StatusCode::BAD_REQUEST, HEADER_MISMATCH, None),
             Refusal::UnsupportedVersion { requested } => (
                 StatusCode::BAD_REQUEST,
@@ -205,6 +212,14 @@ fn versions(requested: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+fn text_data(name: &str, text: &str) -> String {
+    let mut out = Vec::new();
+    object(&mut out, |data| {
+        data.text(name, text);
+    });
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 /// A client's text, short enough for a message.
 pub fn shortened(text: &str) -> &str {
     const MAX_BYTES: usize = 200;
@@ -258,6 +273,7 @@ mod tests {
             Refusal::UnknownMethod("tasks/list".into()),
             Refusal::InvalidMeta("params._meta is missing".into()),
             Refusal::InvalidParams("params.taskId is missing".into()),
+            Refusal::UnknownResource("test://nothing".into()),
             Refusal::HeaderMismatch("Mcp-Name is missing".into()),
             Refusal::UnsupportedVersion {
                 requested: "1900-01-01".into(),
@@ -293,6 +309,7 @@ mod tests {
 404 {"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no method `tasks/list`; a client keeps the ids of its tasks"}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"params._meta is missing"}}
 200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"params.taskId is missing"}}
+200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no resource `test://nothing`; resources/list has them","data":{"uri":"test://nothing"}}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32020,"message":"header mismatch: Mcp-Name is missing"}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"protocol version `1900-01-01` is not served; send one of `2026-07-28` in the MCP-Protocol-Version header and in params._meta[\"io.modelcontextprotocol/protocolVersion\"] of every request (there is no initialize handshake)","data":{"supported":["2026-07-28"],"requested":"1900-01-01"}}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32021,"message":"`tasks/get` needs the client's Tasks extension; declare it in this request's params._meta: \"io.modelcontextprotocol/clientCapabilities\": {\"extensions\": {\"io.modelcontextprotocol/tasks\": {}}}","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}

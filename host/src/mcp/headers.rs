@@ -46,8 +46,9 @@ pub fn check_method(headers: &HeaderMap, body: &str) -> Result<(), Refusal> {
 /// missing one accepted: a widely used client never sends it, and routes nothing by it.
 pub fn check_name(headers: &HeaderMap, method: Method, params: &Params) -> Result<(), Refusal> {
     let (member, at, is_required) = match method {
-        Method::ToolsCall => (params.name, "params.name", true),
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
+        Method::ToolsCall | Method::PromptsGet => (params.name, "params.name", true),
+        Method::ResourcesRead => (params.uri, "params.uri", true),
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksLog => {
             (params.task_id, "params.taskId", false)
         }
         Method::Discover

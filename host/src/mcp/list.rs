@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::Output;
 use super::envelope::{Request, text_of};
-use super::error::Refusal;
+use super::error::{Refusal, shortened};
 use super::wire::{self, Object, object};
 use crate::catalog::Snapshot;
 use crate::task::Recovery;
@@ -68,6 +68,25 @@ pub fn nothing(name: &str, request: &Request) -> Output {
             .raws(name, std::iter::empty::<&str>());
         write_caching(result);
     }))
+}
+
+/// To `prompts/get`, whatever the name.
+pub fn no_prompt(request: &Request) -> Refusal {
+    match request.params.name.and_then(text_of) {
+        Some(name) => Refusal::InvalidParams(format!(
+            "no prompt is called `{}`; prompts/list has the names",
+            shortened(&name)
+        )),
+        None => Refusal::InvalidParams("params.name is missing, or not a string".into()),
+    }
+}
+
+/// To `resources/read`, whatever the URI.
+pub fn no_resource(request: &Request) -> Refusal {
+    match request.params.uri.and_then(text_of) {
+        Some(uri) => Refusal::UnknownResource(uri.into_owned()),
+        None => Refusal::InvalidParams("params.uri is missing, or not a string".into()),
+    }
 }
 
 /// Which tools an operator serves is nobody's business but its tenants'.

@@ -74,11 +74,15 @@ pub enum Method {
     ToolsList,
     ToolsCall,
     PromptsList,
+    PromptsGet,
     ResourcesList,
+    ResourcesRead,
     ResourceTemplatesList,
     TasksGet,
     TasksUpdate,
     TasksCancel,
+    /// This host's own: what a task's tool wrote to its output.
+    TasksLog,
     Listen,
 }
 
@@ -89,11 +93,14 @@ impl Method {
             "tools/list" => Method::ToolsList,
             "tools/call" => Method::ToolsCall,
             "prompts/list" => Method::PromptsList,
+            "prompts/get" => Method::PromptsGet,
             "resources/list" => Method::ResourcesList,
+            "resources/read" => Method::ResourcesRead,
             "resources/templates/list" => Method::ResourceTemplatesList,
             "tasks/get" => Method::TasksGet,
             "tasks/update" => Method::TasksUpdate,
             "tasks/cancel" => Method::TasksCancel,
+            "longshore/tasks/log" => Method::TasksLog,
             "subscriptions/listen" => Method::Listen,
             _ => return None,
         })
@@ -105,11 +112,14 @@ impl Method {
             Method::ToolsList => "tools/list",
             Method::ToolsCall => "tools/call",
             Method::PromptsList => "prompts/list",
+            Method::PromptsGet => "prompts/get",
             Method::ResourcesList => "resources/list",
+            Method::ResourcesRead => "resources/read",
             Method::ResourceTemplatesList => "resources/templates/list",
             Method::TasksGet => "tasks/get",
             Method::TasksUpdate => "tasks/update",
             Method::TasksCancel => "tasks/cancel",
+            Method::TasksLog => "longshore/tasks/log",
             Method::Listen => "subscriptions/listen",
         }
     }
@@ -176,9 +186,12 @@ impl Parts {
             Method::PromptsList => Ok(list::nothing("prompts", request)),
             Method::ResourcesList => Ok(list::nothing("resources", request)),
             Method::ResourceTemplatesList => Ok(list::nothing("resourceTemplates", request)),
+            Method::PromptsGet => Err(list::no_prompt(request)),
+            Method::ResourcesRead => Err(list::no_resource(request)),
             Method::TasksGet => tasks::get(service, tenant, request),
             Method::TasksUpdate => tasks::update(service, tenant, request).await,
             Method::TasksCancel => tasks::cancel(service, tenant, request).await,
+            Method::TasksLog => tasks::log(service, tenant, request),
             Method::Listen if can_stream => {
                 let shutdown = self.shutdown.clone();
                 listen::listen(service, &self.streams, shutdown, tenant, request)

@@ -49,6 +49,20 @@ pub async fn cancel(
     Ok(Output::Message(acknowledge(request)))
 }
 
+/// `longshore/tasks/log`: what the task's tool wrote to its output, for people. The protocol has no
+/// such method; the host bounds what it keeps, so that the answer is one message.
+pub fn log(service: &Service, tenant: &TenantId, request: &Request) -> Result<Output, Refusal> {
+    let id = task_id(request)?;
+    let log = service.log(tenant, &id)?;
+    Ok(Output::Message(wire::response(&request.id, |result| {
+        result
+            .text("resultType", "complete")
+            // A guest may write anything; what is no UTF-8 is shown as such.
+            .text("text", &String::from_utf8_lossy(&log));
+        wire::result_meta(result, |_| {});
+    })))
+}
+
 const RESPONSES_EXAMPLE: &str =
     r#""inputResponses": {"<key>": {"action": "accept", "content": {}}}"#;
 

@@ -11,6 +11,9 @@ use crate::task::{Answer, Ask, InputRequest};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputError {
     Stopped,
+    /// The client did not declare this capability; MCP's name of it.
+    MissingCapability(&'static str),
+    /// Nobody can be asked, and why.
     Unsupported(String),
     Invalid(String),
 }
@@ -64,11 +67,7 @@ impl Run {
                 .submission
                 .abilities
                 .check(&request.ask)
-                .map_err(|capability| {
-                    InputError::Unsupported(format!(
-                        "the client did not declare the `{capability}` capability"
-                    ))
-                })?;
+                .map_err(InputError::MissingCapability)?;
         }
         Ok(())
     }

@@ -1,7 +1,10 @@
 //! From a place to an end: starts runs, watches over them, and writes how they ended.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::Instant;
 use tracing::{error, warn};
 
 use super::journal::{DurableJournal, Journal, MemoryJournal};
@@ -12,8 +15,7 @@ use crate::task::{
     Attempt, Event, InputRequest, Interruption, Phase, RpcError, Task, TaskKey, TenantId,
 };
 
-/// JSON-RPC's "invalid params" and "internal error".
-const INVALID_PARAMS: i32 = -32602;
+/// JSON-RPC's "internal error".
 const INTERNAL_ERROR: i32 = -32603;
 
 /// A call that runs. Whoever drops it before the outcome stops the tool, unless it is a task by then.
@@ -224,12 +226,19 @@ impl Scheduler {
 
     async fn drive(self, run: Run, call: Call) {
         let mut saved = None;
+        let mut progress = run.watch_progress();
+        let interval = self.0.limits.save_interval;
+        let mut save_at = Instant::now() + interval;
         let mut work = self.0.runner.run(call, run.clone());
         let end = loop {
             tokio::select! {
                 end = &mut work => break end,
                 () = run.overdue() => run.kill(),
-                () = tokio::time::sleep(self.0.limits.save_interval) => run.save(&mut saved).await,
+                () = run.show(&mut progress) => {}
+                () = tokio::time::sleep_until(save_at) => {
+                    run.save(&mut saved).await;
+                    save_at = Instant::now() + interval;
+                }
             }
         };
         run.save(&mut saved).await;
@@ -247,7 +256,7 @@ impl Scheduler {
         match journal {
             Journal::Durable(durable) => {
                 let task = self.write_end(run, &durable, end).await;
-                self.forget(run, &durable.key);
+                self.forget(&durable.key, run);
                 self.leave_place(&durable.key.tenant);
                 if let Some(Phase::Queued { .. }) = task.map(|task| task.phase) {
                     self.enqueue(&durable.key);
@@ -259,11 +268,22 @@ impl Scheduler {
         self.0.run_ended.notify_waiters();
     }
 
+    /// The answer to a parked task may have started its next run before this one is gone: that one
+    /// has to go on hearing of cancels and answers.
+    fn forget(&self, key: &TaskKey, run: &Run) {
+        let mut state = self.lock();
+        let live = state.runs.get(key);
+        if live.is_some_and(|live| Arc::ptr_eq(&live.0, &run.0)) {
+            state.runs.remove(key);
+        }
+    }
+
     async fn write_end(&self, run: &Run, durable: &DurableJournal, end: RunEnd) -> Option<Task> {
         let event = end_event(run, durable, end);
         let mut stored = self.0.store.update(&durable.key, event).await;
-        if let Err(UpdateError::Store(error @ (StoreError::TooLarge { .. } | StoreError::File(_)))) =
-            &stored
+        if let Err(UpdateError::Store(
+            error @ (StoreError::TooLarge { .. } | StoreError::File(_)),
+        )) = &stored
         {
             // The store goes on, so the task must not be left without an end (I8).
             warn!(task = %durable.key.id, %error, "the end of a run could not be stored as it is");
@@ -279,15 +299,6 @@ impl Scheduler {
                 error!(task = %durable.key.id, %error, "the end of a run could not be stored");
                 None
             }
-        }
-    }
-
-    /// Takes the run off the live ones. After parking and a quick answer the task's next run may
-    /// stand there already.
-    fn forget(&self, run: &Run, key: &TaskKey) {
-        let mut state = self.lock();
-        if state.runs.get(key).is_some_and(|live| live.is(run)) {
-            state.runs.remove(key);
         }
     }
 }
@@ -316,14 +327,6 @@ fn end_event(run: &Run, durable: &DurableJournal, end: RunEnd) -> Event {
     let cancelled = run.cancelled();
     match end {
         RunEnd::Returned(result) => Event::Returned { attempt, result },
-        RunEnd::InvalidArguments(message) => {
-            let error = RpcError {
-                code: INVALID_PARAMS,
-                message,
-                data: None,
-            };
-            Event::Failed { attempt, error }
-        }
         RunEnd::Failed(error) => Event::Failed { attempt, error },
         RunEnd::Cancelled(words) => {
             let words = words.unwrap_or_else(|| "the tool stopped at a safe place".to_owned());

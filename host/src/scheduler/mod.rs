@@ -31,6 +31,7 @@ pub use run::{Abandoned, Run, RunContext, Stopped};
 pub use submission::Submission;
 
 use crate::clock::Clock;
+use crate::notify::Notifier;
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
     Answer, CallResult, Event, InputKey, Interruption, Phase, Progress, Rejected, RpcError, Task,
@@ -57,10 +58,8 @@ pub struct Call {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunEnd {
-    /// The tool returned, perhaps a failure of its own.
+    /// The tool returned, perhaps a failure of its own, or that the arguments are wrong.
     Returned(CallResult),
-    /// The arguments passed the schema and the tool still refused them.
-    InvalidArguments(String),
     /// The tool stopped because it was told to; what it says was done and what not.
     Cancelled(Option<String>),
     /// The call failed: the tool said so, trapped, or broke a limit. The message is for the client.
@@ -114,6 +113,7 @@ pub struct Scheduler(Arc<Inner>);
 
 struct Inner {
     store: Store,
+    notifier: Notifier,
     runner: Arc<dyn Runner>,
     clock: Clock,
     limits: SchedulerLimits,
@@ -141,15 +141,17 @@ impl Scheduler {
     /// A scheduler that has not started anything; see [`Scheduler::start`].
     pub fn new(
         store: Store,
+        notifier: Notifier,
         runner: Arc<dyn Runner>,
         clock: Clock,
         limits: SchedulerLimits,
     ) -> Scheduler {
-        Scheduler::naming(store, runner, clock, limits, random_id)
+        Scheduler::naming(store, notifier, runner, clock, limits, random_id)
     }
 
     fn naming(
         store: Store,
+        notifier: Notifier,
         runner: Arc<dyn Runner>,
         clock: Clock,
         limits: SchedulerLimits,
@@ -162,6 +164,7 @@ impl Scheduler {
         };
         Scheduler(Arc::new(Inner {
             store,
+            notifier,
             runner,
             clock,
             state: Mutex::new(state),

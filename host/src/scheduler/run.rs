@@ -1,6 +1,7 @@
 //! One run of a tool, as the sandbox sees it: the other side of the hooks in `wit/plugin.wit`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
@@ -13,6 +14,9 @@ use crate::task::{Abilities, Event, ExternalReference, Progress, Recovery, TaskI
 
 /// Guest output kept in memory between two saves, bytes; more is dropped and said to be.
 const LOG_BUFFER_MAX: usize = 64 * 1024;
+
+/// How often watchers hear of new progress at most.
+const SHOW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A run's hooks. Cheap to clone; all clones are the same run.
 #[derive(Clone)]
@@ -164,11 +168,6 @@ impl Run {
         }))
     }
 
-    /// Whether both are the same run.
-    pub(super) fn is(&self, other: &Run) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
     /// Follows the progress the guest reports.
     pub fn watch_progress(&self) -> watch::Receiver<Option<Progress>> {
         self.0.progress.subscribe()
@@ -282,7 +281,11 @@ impl Run {
         let scheduler = &self.0.scheduler;
         let submission = &self.0.submission;
         scheduler.check_quota(&submission.tenant)?;
-        let mut task = submission.task(scheduler.new_key(&submission.tenant), true, scheduler.0.clock.now());
+        let mut task = submission.task(
+            scheduler.new_key(&submission.tenant),
+            true,
+            scheduler.0.clock.now(),
+        );
         if let Some(progress) = self.newest_progress() {
             task.message = Some(progress.message);
             (task.done, task.total) = (progress.done, progress.total);
@@ -295,6 +298,18 @@ impl Run {
         scheduler.adopt(&task.key, self);
         self.reply(CallOutcome::Task(task));
         Ok(())
+    }
+
+    /// Tells whoever watches the task of new progress, then rests: a tool that reports without end
+    /// must not keep its watchers busy.
+    pub(super) async fn show(&self, progress: &mut watch::Receiver<Option<Progress>>) {
+        if progress.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+        if let Some(durable) = self.0.journal.lock().await.durable() {
+            self.0.scheduler.0.notifier.publish(&durable.key);
+        }
+        tokio::time::sleep(SHOW_INTERVAL).await;
     }
 
     /// Saves what is shown: progress and output. Nobody waits for it to be durable.

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::store::{NewTask, StoredInput};
-use crate::task::{
-    Abilities, Attempt, Input, Phase, Policy, Task, TaskKey, TenantId, ToolRef,
-};
+use crate::task::{Abilities, Attempt, Input, Phase, Policy, Task, TaskKey, TenantId, ToolRef};
 
 /// A call that may become a task.
 #[derive(Clone, Debug)]

@@ -38,7 +38,10 @@ impl Scheduler {
             let swept = stream::iter(expired)
                 .map(|key| async move { self.sweep_one(&key).await })
                 .buffer_unordered(SLICE)
-                .try_fold(0, |count, gone| async move { Ok(count + usize::from(gone)) })
+                .try_fold(
+                    0,
+                    |count, gone| async move { Ok(count + usize::from(gone)) },
+                )
                 .await?;
             deleted += swept;
             if found < SLICE || swept == 0 || *self.0.draining.borrow() {

@@ -126,7 +126,10 @@ pub(super) fn check_records(records: &Records) -> Result<Report, StoreError> {
                 }
             }
             _ => report.tell(Problem::UnknownKey, || {
-                format!("a key that is not ours: {:?}", String::from_utf8_lossy(&name))
+                format!(
+                    "a key that is not ours: {:?}",
+                    String::from_utf8_lossy(&name)
+                )
             }),
         }
     }
@@ -160,11 +163,7 @@ fn check_task(records: &Records, task: &Task, report: &mut Report) -> Result<(),
     Ok(())
 }
 
-fn check_bodies(
-    records: &Records,
-    bodies: &Bodies,
-    report: &mut Report,
-) -> Result<(), StoreError> {
+fn check_bodies(records: &Records, bodies: &Bodies, report: &mut Report) -> Result<(), StoreError> {
     for family in keys::BODIES {
         for entry in records.scan(family) {
             let (name, value) = entry?;
@@ -176,7 +175,10 @@ fn check_bodies(
             };
             if !bodies.folder(&key).join(file).is_file() {
                 report.tell(Problem::MissingFile, || {
-                    format!("task {}: a record names a file that is not there", shown(&key))
+                    format!(
+                        "task {}: a record names a file that is not there",
+                        shown(&key)
+                    )
                 });
             }
         }

@@ -43,7 +43,9 @@ pub fn compact(directory: &Path) -> Result<Compacted, OpenError> {
         // What is left of it is deleted by the next start, too.
         let _ = delete_folder(&copy);
     })?;
-    let Offline { records: old, lock, .. } = offline;
+    let Offline {
+        records: old, lock, ..
+    } = offline;
     drop(old);
     renameat_with(CWD, &place, CWD, &copy, RenameFlags::EXCHANGE)
         .map_err(|error| unusable(error.into()))?;

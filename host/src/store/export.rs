@@ -96,7 +96,8 @@ pub fn export(directory: &Path, out: &mut impl Write) -> Result<u64, TransferErr
         };
         write_line(out, &Line::Task(task_line(&key, &value)?))?;
         write_bodies(&offline, &key, out)?;
-        if let Some(log) = offline.logs.read(&key).map_err(StoreError::from)? {
+        let log = offline.logs.read(&key).map_err(StoreError::from)?;
+        if !log.is_empty() {
             write_line(out, &Line::Log(Content::new(log)))?;
         }
         tasks += 1;
@@ -145,8 +146,7 @@ fn write_bodies(
 }
 
 fn write_line(out: &mut impl Write, line: &Line) -> Result<(), TransferError> {
-    serde_json::to_writer(&mut *out, line)
-        .map_err(|error| TransferError::Write(error.into()))?;
+    serde_json::to_writer(&mut *out, line).map_err(|error| TransferError::Write(error.into()))?;
     out.write_all(b"\n").map_err(TransferError::Write)
 }
 
@@ -157,7 +157,10 @@ pub fn import(directory: &Path, input: impl BufRead) -> Result<u64, TransferErro
     fs::create_dir_all(directory).map_err(unusable)?;
     let lock = disk::lock(directory)?;
     refuse_tasks(directory)?;
-    let (place, copy) = (directory.join("records"), directory.join(super::compact::COPY));
+    let (place, copy) = (
+        directory.join("records"),
+        directory.join(super::compact::COPY),
+    );
     // The records come last, so what an import left that was cut short is swept like after a crash.
     delete_folder(&copy).map_err(unusable)?;
     let outcome = Import::open(directory, &copy).and_then(|import| import.run(input));
@@ -214,17 +217,23 @@ impl Import {
         let mut is_complete = false;
         loop {
             line.clear();
-            let read = (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+            let read = (&mut input)
+                .take(LINE_BYTES_MAX)
+                .read_until(b'\n', &mut line);
             if read.map_err(TransferError::Read)? == 0 {
                 break;
             }
             number += 1;
             let at_line = |what: String| TransferError::Line { number, what };
-            let parsed = serde_json::from_slice(&line).map_err(|error| at_line(error.to_string()))?;
+            let parsed =
+                serde_json::from_slice(&line).map_err(|error| at_line(error.to_string()))?;
             match (number, parsed) {
                 (1, Line::LongshoreStore(found)) if found <= VERSION => {}
                 (1, Line::LongshoreStore(found)) => {
-                    return Err(TransferError::Newer { found, supported: VERSION });
+                    return Err(TransferError::Newer {
+                        found,
+                        supported: VERSION,
+                    });
                 }
                 (1, _) => return Err(at_line("it does not begin an export".to_owned())),
                 (_, Line::End { tasks }) if tasks == self.tasks => is_complete = true,
@@ -284,7 +293,9 @@ impl Import {
         let task = codec::decode_task(key.clone(), &record)
             .map_err(|error| Refused::Line(format!("the record: {error}")))?;
         self.weight += record.len();
-        let names = keys::index(&task).into_iter().map(|name| (name, Some(Vec::new())));
+        let names = keys::index(&task)
+            .into_iter()
+            .map(|name| (name, Some(Vec::new())));
         self.writes.extend(names);
         self.writes.insert(keys::task(&key), Some(record));
         self.tasks += 1;

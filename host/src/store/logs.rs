@@ -2,9 +2,9 @@
 //! never on the wire. Not made durable: it is for reading, nothing is decided by it.
 
 use std::collections::hash_map::DefaultHasher;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::hash::{Hash, Hasher};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -67,6 +67,19 @@ impl Logs {
         Ok(())
     }
 
+    /// The whole log, which is never longer than [`LOG_BYTES_MAX`]; empty when there is none.
+    pub(super) fn read(&self, key: &TaskKey) -> io::Result<Vec<u8>> {
+        let _held = self.lock(key);
+        let mut text = Vec::new();
+        match File::open(self.path(key)) {
+            // A file that somebody else made longer must not be read into memory whole.
+            Ok(file) => file.take(LOG_BYTES_MAX as u64).read_to_end(&mut text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(error),
+        };
+        Ok(text)
+    }
+
     /// Deletes a task's log.
     pub(super) fn delete(&self, key: &TaskKey) {
         let _held = self.lock(key);
@@ -110,15 +123,6 @@ impl Logs {
             }
         }
         Ok(tasks)
-    }
-
-    /// A task's log, if it has one.
-    pub(super) fn read(&self, key: &TaskKey) -> io::Result<Option<Vec<u8>>> {
-        match fs::read(self.path(key)) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     fn path(&self, key: &TaskKey) -> PathBuf {

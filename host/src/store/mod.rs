@@ -226,6 +226,11 @@ impl Store {
         core.logs.append(key, text, exists)
     }
 
+    /// The task's log, as bounded as it was kept; empty when its guest wrote nothing.
+    pub fn log(&self, key: &TaskKey) -> Result<Vec<u8>, StoreError> {
+        Ok(self.core().logs.read(key)?)
+    }
+
     /// Tasks that wait for a run, oldest first.
     pub fn queued(&self) -> Result<Vec<TaskKey>, StoreError> {
         self.listed(keys::QUEUE, keys::read_timed)

@@ -78,7 +78,9 @@ impl Records {
         match &self.0 {
             Engine::Disk { db, .. } => db.get(key),
             #[cfg(test)]
-            Engine::Memory(entries) => Ok(locked(entries).get(key).map(|value| IVec::from(&value[..]))),
+            Engine::Memory(entries) => {
+                Ok(locked(entries).get(key).map(|value| IVec::from(&value[..])))
+            }
         }
     }
 

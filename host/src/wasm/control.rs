@@ -176,6 +176,9 @@ fn answer(answer: Answer) -> types::Answer {
 fn input_error(error: scheduler::InputError) -> types::InputError {
     match error {
         scheduler::InputError::Stopped => types::InputError::Stopped,
+        scheduler::InputError::MissingCapability(name) => {
+            types::InputError::MissingCapability(name.to_owned())
+        }
         scheduler::InputError::Unsupported(what) => types::InputError::Unsupported(what),
         scheduler::InputError::Invalid(what) => types::InputError::Invalid(what),
     }

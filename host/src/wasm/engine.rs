@@ -10,6 +10,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use super::{LoadError, SandboxLimits};
+use crate::threads;
 
 /// How long a guest may compute before it must let others on (I6).
 const TICK: Duration = Duration::from_millis(10);
@@ -144,6 +145,7 @@ impl GuestRuntime {
             .worker_threads(threads.max(1))
             .max_blocking_threads(BLOCKING_THREADS_MAX)
             .thread_name("guest")
+            .on_thread_start(threads::run_guests)
             .enable_all()
             .build()
             .map(|runtime| GuestRuntime(Some(runtime)))

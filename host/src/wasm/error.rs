@@ -44,7 +44,7 @@ pub enum LoadError {
     #[error("the compiler failed on the component: {0}")]
     Compiler(String),
     #[error(
-        "the component does not export `{CONTRACT}`; {}",
+        "the component does not export `{CONTRACT}`; {}; build it against this host's `wit/`",
         describe_exports(.exports)
     )]
     NotAPlugin { exports: Vec<String> },

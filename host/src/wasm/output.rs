@@ -97,6 +97,20 @@ pub(super) fn to_result(output: &Output, max_bytes: usize) -> Result<CallResult,
     })
 }
 
+/// A result that says what is wrong with the arguments: whoever called can mend them, so it is no
+/// protocol error (server/tools, "Error Handling"), neither within a call nor in a task.
+pub(super) fn refusal(what: &str) -> CallResult {
+    let wire = Wire {
+        content: vec![Block::Text { text: what }],
+        structured: None,
+        is_error: true,
+    };
+    CallResult {
+        json: serde_json::to_string(&wire).expect("a text and a flag have a JSON form"),
+        is_error: true,
+    }
+}
+
 fn block(content: &Content) -> Block<'_> {
     match content {
         Content::Text(text) => Block::Text { text },

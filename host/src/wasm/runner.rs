@@ -16,7 +16,7 @@ use super::guest::Guest;
 use super::json::compact;
 use super::limits::Allowance;
 use super::log::Log;
-use super::output::to_result;
+use super::output::{refusal, to_result};
 use super::sandbox::Inner;
 use super::{Component, LoadError};
 use crate::scheduler::{Call, Run, RunEnd};
@@ -84,7 +84,7 @@ async fn call_tool(
     grants: Arc<Grants>,
     call: Call,
     run: Run,
-    _slot: OwnedSemaphorePermit,
+    slot: OwnedSemaphorePermit,
 ) -> RunEnd {
     let log = Log::new(Some(run.clone()), sandbox.limits.log_max_bytes);
     let wasi = match open_grants(&grants, &call, &log).await {
@@ -101,7 +101,18 @@ async fn call_tool(
     let mut store = Guest::new(wasi, egress, allowance, log, Some(run))
         .into_store(&sandbox.engine, hostcall_max_bytes);
     let outcome = instantiate_and_call(&mut store, &component, &call).await;
-    let guest = store.data();
+    let end = end_of_call(&sandbox, &call, store.data(), outcome);
+    // The guest has ended; wiping its memory is not worth the caller's time. The slot is free after.
+    tokio::spawn(async move { drop((store, slot)) });
+    end
+}
+
+fn end_of_call(
+    sandbox: &Inner,
+    call: &Call,
+    guest: &Guest,
+    outcome: wasmtime::Result<Result<types::Output, ToolError>>,
+) -> RunEnd {
     match outcome {
         Err(error) => {
             let end = end_of(&error, guest);
@@ -158,7 +169,7 @@ async fn instantiate_and_call(
 /// What a tool answered instead of a result.
 fn refused(error: ToolError, log: &Log) -> RunEnd {
     match error {
-        ToolError::InvalidArguments(what) => RunEnd::InvalidArguments(bounded(what)),
+        ToolError::InvalidArguments(what) => RunEnd::Returned(refusal(&bounded(what))),
         ToolError::Cancelled(what) => RunEnd::Cancelled(what.map(bounded)),
         ToolError::Failed(error) => {
             let data = error.data.and_then(|data| match compact(&data) {

@@ -80,6 +80,10 @@ impl Flight {
             true => None,
             false => Some(outgoing.body().map_err(|()| no_stream())?),
         };
+        if body.is_none() && means_content(&request.method) {
+            let empty = outgoing.body().map_err(|()| no_stream())?;
+            OutgoingBody::finish(empty, None).map_err(|code| failure(&code))?;
+        }
         let future = outgoing_handler::handle(outgoing, options(request.timeout))
             .map_err(|code| failure(&code))?;
         let upload = match body {
@@ -267,12 +271,18 @@ fn fields(request: &Request) -> Result<Fields, HttpError> {
         .map(|(name, value)| (name.clone(), value.clone().into_bytes()))
         .collect();
     let is_sized = request.header_value("content-length").is_some();
-    if !request.body.is_empty() && !is_sized {
+    if !is_sized && (!request.body.is_empty() || means_content(&request.method)) {
         let length = request.body.len().to_string();
         entries.push(("content-length".into(), length.into_bytes()));
     }
     Fields::from_list(&entries)
         .map_err(|error| HttpError::InvalidRequest(format!("a header is refused: {error:?}")))
+}
+
+/// Whether a server expects to be told the content's length even when there is none
+/// (RFC 9110, 8.6); some answer 411 otherwise.
+fn means_content(method: &str) -> bool {
+    matches!(method, "POST" | "PUT" | "PATCH")
 }
 
 fn options(timeout: Duration) -> Option<RequestOptions> {

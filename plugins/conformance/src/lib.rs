@@ -18,6 +18,9 @@ use longshore_plugin::Recovery;
 const INPUT_SCHEMA: &str = include_str!("../assets/input-schema.json");
 
 longshore_plugin::export! {
+    // The suite tries headers on the first tool of the list, without arguments.
+    tool("any_header", "Returns a text.", content::simple_text).inline().read_only(),
+
     // Content.
     tool("test_simple_text", "Returns a text.", content::simple_text).inline().read_only(),
     tool("test_image_content", "Returns an image.", content::image).inline().read_only(),

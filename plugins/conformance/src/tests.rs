@@ -70,7 +70,7 @@ fn a_client_without_sampling_is_refused() {
     let error = host
         .call(&tools(), "test_missing_capability", json!({}))
         .unwrap_err();
-    assert_eq!(error, Error::Unsupported("sampling".into()));
+    assert_eq!(error, Error::MissingCapability("sampling".into()));
 }
 
 #[test]

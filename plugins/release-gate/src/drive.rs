@@ -45,7 +45,7 @@ struct Drive<'a, S> {
 pub fn drive(ctx: &Context, plan: &Plan, send: impl FnMut(&Request) -> Sent) -> Result<Report> {
     if plan.has_effects() && !ctx.can_ask() {
         // Found out after the first steps, it would leave the list half done.
-        return Err(Error::Unsupported("elicitation".to_owned()));
+        return Err(Error::MissingCapability("elicitation".to_owned()));
     }
     let journal = match ctx.saved_state::<Journal>()? {
         Some(journal) if journal.records.len() == plan.steps.len() => journal,

@@ -173,10 +173,7 @@ impl Report {
             .iter()
             .filter(|step| step.state != StepState::Failed)
             .count();
-        format!(
-            "cancelled; effects undone: {}, effects left: {left}",
-            undone.len()
-        )
+        format!("effects undone: {}, effects left: {left}", undone.len())
     }
 }
 

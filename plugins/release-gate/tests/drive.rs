@@ -169,7 +169,7 @@ fn a_client_that_cannot_answer_is_told_before_anything_is_sent() {
     let host = Host::new().without_answers();
     let server = Server::default();
     let error = drive(&host.context(), &plan(), server.answer(200)).unwrap_err();
-    assert_eq!(error, Error::Unsupported("elicitation".to_owned()));
+    assert_eq!(error, Error::MissingCapability("elicitation".to_owned()));
     assert!(server.seen().is_empty());
 }
 
@@ -283,7 +283,7 @@ fn a_cancel_before_the_first_effect_sends_nothing() {
     let server = Server::default();
     let text = cancelled_text(drive(&host.context(), &plan(), server.answer(200)));
     assert!(
-        text.starts_with("cancelled; effects undone: 0, effects left: 0"),
+        text.starts_with("effects undone: 0, effects left: 0"),
         "{text}"
     );
     assert!(server.seen().is_empty());
@@ -313,7 +313,7 @@ fn a_cancel_takes_back_what_was_done_newest_first() {
         ["DELETE task-publish!undo", "DELETE task-tag!undo"]
     );
     assert!(
-        text.starts_with("cancelled; effects undone: 2, effects left: 0"),
+        text.starts_with("effects undone: 2, effects left: 0"),
         "{text}"
     );
 }

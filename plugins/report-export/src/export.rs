@@ -203,9 +203,11 @@ impl<'a> Export<'a> {
             Ok(false) => Err(Error::failed(format!(
                 "nothing was written, because {names} would be written over: pass another `output`, or `overwrite: true`"
             ))),
-            Err(Error::Unsupported(_)) => Err(Error::failed(format!(
-                "{names} exist and nobody can be asked: pass another `output`, or `overwrite: true`"
-            ))),
+            Err(Error::MissingCapability(_) | Error::Unsupported(_)) => {
+                Err(Error::failed(format!(
+                    "{names} exist and nobody can be asked: pass another `output`, or `overwrite: true`"
+                )))
+            }
             Err(error) => Err(error),
         }
     }
@@ -297,7 +299,7 @@ impl<'a> Export<'a> {
         let stop = || self.uneven_row_error(self.snapshot.position, found);
         self.snapshot.uneven_rows = match answer {
             Ok(Response::Accept(form)) if form.rows != UnevenRows::Stop => Some(form.rows),
-            Ok(_) | Err(Error::Unsupported(_)) => return Err(stop()),
+            Ok(_) | Err(Error::MissingCapability(_) | Error::Unsupported(_)) => return Err(stop()),
             Err(error) => return Err(error),
         };
         Ok(())

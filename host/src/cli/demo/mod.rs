@@ -54,7 +54,7 @@ pub async fn run(args: DemoArgs) -> Result<Exit, Failure> {
     }
     let root = find_checkout()?;
     heading("Building the example plugins");
-    build_plugins(&root)?;
+    let plugins = build_plugins(&root)?;
 
     heading("Starting a host");
     let service = Service::start().await?;
@@ -62,6 +62,7 @@ pub async fn run(args: DemoArgs) -> Result<Exit, Failure> {
     let mut stop = Stop::listen()?;
     let overrides = Overrides {
         listen: Some(args.listen.unwrap_or_else(free_address)),
+        plugin_dirs: plugins,
         ..Overrides::default()
     };
     let config = Config::load(Some(&stage.config), overrides)?;
@@ -179,19 +180,15 @@ fn find_checkout() -> Result<PathBuf, Failure> {
     })
 }
 
-fn build_plugins(root: &Path) -> Result<(), Failure> {
-    let directories: Vec<PathBuf> = PLUGINS
+/// Builds the plugins and returns where each lies.
+fn build_plugins(root: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let sources: Vec<PathBuf> = PLUGINS
         .iter()
         .map(|name| root.join("plugins").join(name))
-        .filter(|directory| directory.join("plugin.toml").is_file())
         .collect();
-    let target = root.join("target");
-    build::build_all(
-        &directories,
-        &target.join("plugins"),
-        &target.join("guests"),
-    )?;
-    Ok(())
+    let built = root.join("target/plugins");
+    build::build_all(&sources, &built, &root.join("target/guests"))?;
+    Ok(PLUGINS.iter().map(|name| built.join(name)).collect())
 }
 
 /// The usual address, unless something else has it.

@@ -76,7 +76,6 @@ fn config(service: SocketAddr) -> String {
     format!(
         r#"# The demo's host. Paths are relative to this file.
 data_dir = "data"
-plugins_dir = "../plugins"
 
 [plugin.report-export.grants]
 directories.input = {{ path = "input", access = "read" }}

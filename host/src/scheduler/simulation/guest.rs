@@ -180,7 +180,8 @@ impl Player {
         let state = format!("{:04}.{:04}", self.attempt, self.checkpoints).into_bytes();
         // A pause point that says stop has written all the same.
         let _stopped = self.run.checkpoint(Some(state.clone())).await?;
-        self.world.acknowledge(Fact::Checkpoint(self.key.clone(), state));
+        self.world
+            .acknowledge(Fact::Checkpoint(self.key.clone(), state));
         Ok(())
     }
 
@@ -190,7 +191,8 @@ impl Player {
         }
         let value = format!("run {}", self.attempt).into_bytes();
         let _stopped = self.run.record_step(name.clone(), value.clone()).await?;
-        self.world.acknowledge(Fact::Step(self.key.clone(), name, value));
+        self.world
+            .acknowledge(Fact::Step(self.key.clone(), name, value));
         Ok(())
     }
 
@@ -199,17 +201,21 @@ impl Player {
         let answers = match self.run.request_input(requests).await? {
             Ok(answers) => answers,
             Err(InputError::Stopped | InputError::Unsupported(_)) => return Ok(()),
-            Err(InputError::Invalid(what)) => {
-                self.world.violate(format!("a valid question was refused: {what}"));
+            Err(refused @ (InputError::Invalid(_) | InputError::MissingCapability(_))) => {
+                self.world
+                    .violate(format!("a valid question was refused: {refused:?}"));
                 return Ok(());
             }
         };
         // I7: what the guest is told is what is recorded.
         let recorded = self.run.0.scheduler.0.store.inputs(&self.key).unwrap();
         for (key, told) in keys.iter().zip(answers) {
-            let found = recorded.iter().find(|input| input.request.key.as_str() == *key);
+            let found = recorded
+                .iter()
+                .find(|input| input.request.key.as_str() == *key);
             if found.and_then(|input| input.answer.as_ref()) != Some(&told) {
-                self.world.violate(format!("`{key}` was answered to the guest by {told:?}"));
+                self.world
+                    .violate(format!("`{key}` was answered to the guest by {told:?}"));
             }
         }
         Ok(())

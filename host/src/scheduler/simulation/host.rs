@@ -10,6 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::guest::World;
 use crate::clock::Clock;
+use crate::notify::Notifier;
 use crate::scheduler::{Scheduler, SchedulerLimits};
 use crate::store::Store;
 use crate::store::simulated::{Hand, Medium};
@@ -51,8 +52,9 @@ impl Host {
             sweep_interval: NEVER,
         };
         let runner = Arc::new(world.clone());
+        let (clock, notifier) = (clock.clone(), Notifier::default());
         let scheduler =
-            Scheduler::naming(store.clone(), runner, clock.clone(), limits, counted_id);
+            Scheduler::naming(store.clone(), notifier, runner, clock, limits, counted_id);
         Host {
             runtime: Builder::new_current_thread().enable_time().build().unwrap(),
             scheduler,

@@ -111,7 +111,8 @@ impl Simulation {
             86..88 => {
                 let scheduler = self.host.scheduler.clone();
                 // An answer would come from a closed store only.
-                self.host.spawn(async move { drop(scheduler.sweep().await) });
+                self.host
+                    .spawn(async move { drop(scheduler.sweep().await) });
                 "sweep".to_owned()
             }
             88..90 => self.lose_lease(),
@@ -146,8 +147,17 @@ impl Simulation {
     }
 
     fn submission(&mut self) -> Submission {
-        let recoveries = [Recovery::Resume, Recovery::Resume, Recovery::Restart, Recovery::Fail];
-        let ttls = [None, Some(Duration::from_secs(300)), Some(Duration::from_secs(86_400))];
+        let recoveries = [
+            Recovery::Resume,
+            Recovery::Resume,
+            Recovery::Restart,
+            Recovery::Fail,
+        ];
+        let ttls = [
+            None,
+            Some(Duration::from_secs(300)),
+            Some(Duration::from_secs(86_400)),
+        ];
         Submission {
             tenant: TenantId::parse(["a", "b"][self.random.below(2)]).unwrap(),
             tool: ToolRef {
@@ -197,7 +207,9 @@ impl Simulation {
         self.host.spawn(async move {
             let inputs: Vec<InputKey> = answers.iter().map(|(input, _)| input.clone()).collect();
             if let Ok(task) = scheduler.answer(&key, answers).await {
-                let asked = inputs.into_iter().filter(|input| task.inputs.contains_key(input));
+                let asked = inputs
+                    .into_iter()
+                    .filter(|input| task.inputs.contains_key(input));
                 for input in asked {
                     world.acknowledge(model::Fact::Answer(key.clone(), input));
                 }
@@ -272,7 +284,9 @@ impl Simulation {
     /// What the end of a cancel's grace does, or of a drain's limit.
     fn kill(&mut self) -> String {
         let runs = self.host.scheduler.all_runs();
-        let overdue = runs.into_iter().find(|run| run.cancelled().is_some() || run.is_draining());
+        let overdue = runs
+            .into_iter()
+            .find(|run| run.cancelled().is_some() || run.is_draining());
         match overdue {
             Some(run) => {
                 run.kill();
@@ -319,7 +333,8 @@ impl Simulation {
         if let Some(violation) = self.world.violation() {
             return Err(violation);
         }
-        self.model.check(&self.medium, &self.host.store, self.clock.now())
+        self.model
+            .check(&self.medium, &self.host.store, self.clock.now())
     }
 
     /// I8: whatever happened, every task can be brought to an end, and no place is lost.
@@ -336,13 +351,17 @@ impl Simulation {
                     .iter()
                     .flat_map(|task| task.open_inputs().cloned())
                     .collect();
-                let answers = open.into_iter().map(|input| (input, self.new_answer())).collect();
+                let answers = open
+                    .into_iter()
+                    .map(|input| (input, self.new_answer()))
+                    .collect();
                 self.send_answers(key, answers);
             }
             self.host.settle();
             self.host.commit(usize::MAX);
             self.host.settle();
-            self.check().map_err(|problem| format!("at the end: {problem}"))?;
+            self.check()
+                .map_err(|problem| format!("at the end: {problem}"))?;
             if self.model.have_all_ended() && self.host.is_idle() {
                 return Ok(());
             }
@@ -392,8 +411,17 @@ fn the_schedules_reach_what_they_are_for() {
         .flat_map(|seed| simulate(seed, &medium, true))
         .collect();
     for reached in [
-        "crash", "restarted", "lose the lease", "kill", "sweep", "Parked", "Queued", "Completed",
-        "Failed", "Cancelled", "gone",
+        "crash",
+        "restarted",
+        "lose the lease",
+        "kill",
+        "sweep",
+        "Parked",
+        "Queued",
+        "Completed",
+        "Failed",
+        "Cancelled",
+        "gone",
     ] {
         let count = lines.iter().filter(|line| line.contains(reached)).count();
         assert!(count >= 5, "{reached} was reached {count} times");

@@ -85,11 +85,19 @@ impl Model {
                 .check(key, task, store, now)
                 .map_err(|problem| format!("task {}: {problem}", key.id))?;
             let count = unfinished.entry(&key.tenant).or_default();
-            *count += usize::from(known.newest.as_ref().is_some_and(|task| !task.is_terminal()));
+            *count += usize::from(
+                known
+                    .newest
+                    .as_ref()
+                    .is_some_and(|task| !task.is_terminal()),
+            );
         }
         for (tenant, count) in unfinished {
             ensure(store.unfinished(tenant) == count, || {
-                format!("{} unfinished tasks are counted, {count} are there", store.unfinished(tenant))
+                format!(
+                    "{} unfinished tasks are counted, {count} are there",
+                    store.unfinished(tenant)
+                )
             })?;
         }
         let report = medium.check();
@@ -97,7 +105,10 @@ impl Model {
     }
 
     pub(super) fn have_all_ended(&self) -> bool {
-        let mut newest = self.tasks.values().filter_map(|known| known.newest.as_ref());
+        let mut newest = self
+            .tasks
+            .values()
+            .filter_map(|known| known.newest.as_ref());
         newest.all(Task::is_terminal)
     }
 
@@ -132,7 +143,9 @@ impl Known {
             self.is_gone |= self.is_acknowledged;
             // I1: it is only gone when its time is over.
             let may_be_gone = self.expires_at.is_some_and(|at| at <= now);
-            return ensure(!self.is_acknowledged || may_be_gone, || "it is lost".to_owned());
+            return ensure(!self.is_acknowledged || may_be_gone, || {
+                "it is lost".to_owned()
+            });
         };
         ensure(!self.is_gone, || "it came back".to_owned())?;
         self.expires_at = task.expires_at;
@@ -160,7 +173,10 @@ impl Known {
 
     /// I2: attempts only grow, and only a claim gives the next.
     fn check_lease(&self, task: &Task) -> Result<(), String> {
-        let before = self.newest.as_ref().map_or(Attempt(0), |newest| newest.attempt);
+        let before = self
+            .newest
+            .as_ref()
+            .map_or(Attempt(0), |newest| newest.attempt);
         ensure(task.attempt >= before, || {
             format!("run {} after run {}", task.attempt.0, before.0)
         })
@@ -192,19 +208,33 @@ impl Known {
     fn check_inputs(&mut self, key: &TaskKey, task: &Task, store: &Store) -> Result<(), String> {
         let inputs = store.inputs(key).map_err(|error| error.to_string())?;
         ensure(inputs.len() == task.inputs.len(), || {
-            format!("{} questions are known and {} stored", task.inputs.len(), inputs.len())
+            format!(
+                "{} questions are known and {} stored",
+                task.inputs.len(),
+                inputs.len()
+            )
         })?;
         for input in inputs {
             let name = input.request.key.clone();
             let asked = self.questions.entry(name.clone());
             let asked = asked.or_insert_with(|| input.request.clone());
-            ensure(*asked == input.request, || format!("`{name}` was asked anew"))?;
+            ensure(*asked == input.request, || {
+                format!("`{name}` was asked anew")
+            })?;
             if let Some(answer) = input.answer {
-                let first = self.answers.entry(name.clone()).or_insert_with(|| answer.clone());
-                ensure(*first == answer, || format!("`{name}` was answered anew: {answer:?}"))?;
+                let first = self
+                    .answers
+                    .entry(name.clone())
+                    .or_insert_with(|| answer.clone());
+                ensure(*first == answer, || {
+                    format!("`{name}` was answered anew: {answer:?}")
+                })?;
             }
         }
-        let lost = self.answered.iter().find(|input| !self.answers.contains_key(*input));
+        let lost = self
+            .answered
+            .iter()
+            .find(|input| !self.answers.contains_key(*input));
         ensure(lost.is_none(), || format!("the answer to {lost:?} is lost"))
     }
 }

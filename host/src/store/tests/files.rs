@@ -76,10 +76,12 @@ async fn removing_leaves_no_file_of_the_task() {
     store.update(&key("a"), returned(&result)).await.unwrap();
     assert_eq!(store.result(&key("a")).unwrap().unwrap().json, result);
     store.append_log(&key("a"), b"hello").unwrap();
+    assert_eq!(store.log(&key("a")).unwrap(), b"hello");
     assert_eq!(bench.files("bodies").len(), 3);
     store.remove(&key("a")).await.unwrap();
     store.append_log(&key("a"), b"too late").unwrap();
     store.close().await;
+    assert_eq!(store.log(&key("a")).unwrap(), b"");
     assert_eq!(bench.files("bodies"), [""; 0]);
     assert_eq!(bench.files("logs"), [""; 0]);
     assert!(!bench.path().join("bodies/acme/a").exists());
@@ -117,6 +119,7 @@ async fn a_full_log_ends_with_one_line_that_says_so() {
     }
     let log = std::fs::read(bench.path().join("logs/acme/a.log")).unwrap();
     assert_eq!(log.len(), LOG_BYTES_MAX);
+    assert_eq!(store.log(&key("a")).unwrap(), log);
     let line = log
         .windows(LIMIT_LINE.len())
         .position(|w| w == LIMIT_LINE)

@@ -60,7 +60,10 @@ async fn a_store_that_was_used_well_is_sound() {
     drop(filled(&bench).await);
     let report = check(bench.path()).unwrap();
     assert!(report.is_sound(), "{:?}", report.told);
-    assert_eq!((report.tasks, report.files, report.leftover_files), (2, 3, 0));
+    assert_eq!(
+        (report.tasks, report.files, report.leftover_files),
+        (2, 3, 0)
+    );
     // It changed nothing.
     assert_eq!(check(bench.path()).unwrap(), report);
 }
@@ -72,7 +75,11 @@ async fn everything_that_can_be_wrong_is_found() {
     let stranger = keys::body(&key("stranger"), &keys::Slot::Arguments);
     let wrong_place = [b"p/", &keys::task(&key("waits"))[2..]].concat();
     let cases: [(Vec<u8>, Option<&[u8]>, Problem); 6] = [
-        (keys::task(&key("waits")), Some(b"\x01{"), Problem::DamagedTask),
+        (
+            keys::task(&key("waits")),
+            Some(b"\x01{"),
+            Problem::DamagedTask,
+        ),
         (stranger, Some(b"\x00{}"), Problem::Orphan),
         (arguments, None, Problem::MissingRecord),
         (index, None, Problem::WrongIndex),
@@ -112,9 +119,15 @@ async fn a_store_in_use_is_left_alone() {
     assert!(matches!(compact(bench.path()), Err(OpenError::InUse(_))));
     let mut out = Vec::new();
     let refused = export(bench.path(), &mut out);
-    assert!(matches!(refused, Err(TransferError::Open(OpenError::InUse(_)))));
+    assert!(matches!(
+        refused,
+        Err(TransferError::Open(OpenError::InUse(_)))
+    ));
     let refused = import(bench.path(), Cursor::new(b""));
-    assert!(matches!(refused, Err(TransferError::Open(OpenError::InUse(_)))));
+    assert!(matches!(
+        refused,
+        Err(TransferError::Open(OpenError::InUse(_)))
+    ));
     drop(store);
     check(bench.path()).unwrap();
 }
@@ -134,7 +147,10 @@ async fn compaction_keeps_everything_and_gives_space_back() {
     store.update(&key("waits"), Event::Claimed).await.unwrap();
     for round in 0..2_000_u32 {
         let state = [&round.to_be_bytes()[..], &[7; 8_000]].concat();
-        store.update(&key("waits"), checkpointed(&state)).await.unwrap();
+        store
+            .update(&key("waits"), checkpointed(&state))
+            .await
+            .unwrap();
     }
     drop(store);
     let before = exported(&bench);
@@ -174,7 +190,10 @@ async fn an_export_is_imported_as_it_was() {
     assert_eq!(new.get(&id).unwrap(), old.get(&id).unwrap());
     assert_eq!(new.result(&id).unwrap(), old.result(&id).unwrap());
     assert_eq!(new.inputs(&id).unwrap(), old.inputs(&id).unwrap());
-    assert_eq!(new.step(&id, "sent").unwrap(), old.step(&id, "sent").unwrap());
+    assert_eq!(
+        new.step(&id, "sent").unwrap(),
+        old.step(&id, "sent").unwrap()
+    );
     assert_eq!(new.queued().unwrap(), [key("waits")]);
     assert_eq!(new.unfinished(&id.tenant), 1);
 }
@@ -206,7 +225,10 @@ async fn an_export_that_is_not_whole_and_right_changes_nothing() {
         (cut, "ends too early"),
         (&newer, "newer version (format 2"),
         (&damaged, "line 2 of the export can't be used: the record"),
-        (headless, "line 1 of the export can't be used: it does not begin an export"),
+        (
+            headless,
+            "line 1 of the export can't be used: it does not begin an export",
+        ),
         ("", "ends too early"),
     ] {
         let target = Bench::new();
@@ -230,5 +252,8 @@ fn an_export_of_format_1_is_read() {
     let store = bench.open();
     let waiting = store.get(&key("waits")).unwrap().unwrap();
     assert_eq!(waiting.open_inputs().count(), 1);
-    assert_eq!(store.result(&key("done")).unwrap().unwrap().json, r#"{"content":[]}"#);
+    assert_eq!(
+        store.result(&key("done")).unwrap().unwrap().json,
+        r#"{"content":[]}"#
+    );
 }

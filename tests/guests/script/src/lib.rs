@@ -37,6 +37,7 @@ longshore_plugin::export! {
         .inline()
         .recovery(Recovery::Resume),
     tool("script_auto", "Runs a script.", run).recovery(Recovery::Resume),
+    tool("script_once", "Runs a script that is never run again.", run),
     tool("script_fail", "Runs a script as a task that an interruption fails.", run).task(),
     tool("script_restart", "Runs a script as a task that starts again.", run)
         .task()

@@ -26,6 +26,10 @@ pub enum Operation {
     Wait {
         ms: u64,
     },
+    /// Waits, but only in the first run.
+    WaitOnce {
+        ms: u64,
+    },
     /// Computes for ever.
     Spin,
     Checkpoint {
@@ -36,6 +40,12 @@ pub enum Operation {
     /// Records a step; tells its value, which holds the attempt that recorded it.
     Step {
         name: String,
+    },
+    /// Records a step whose effect is a POST that names the step and the attempt; tells the attempt
+    /// that recorded it.
+    StepPost {
+        name: String,
+        url: String,
     },
     Confirm {
         key: String,
@@ -54,6 +64,10 @@ pub enum Operation {
     },
     /// Ends with a failure of the tool's own.
     Fail {
+        text: String,
+    },
+    /// Says that the arguments are wrong, though they fit the schema.
+    Refuse {
         text: String,
     },
     /// Ends with a JSON-RPC error.
@@ -98,6 +112,10 @@ impl Operation {
                 return Ok(Vec::new());
             }
             Operation::Wait { ms } => return wait(ctx, Duration::from_millis(ms)),
+            Operation::WaitOnce { ms } if ctx.attempt() == 1 => {
+                return wait(ctx, Duration::from_millis(ms));
+            }
+            Operation::WaitOnce { .. } => return Ok(Vec::new()),
             Operation::Spin => loop {
                 std::hint::black_box(ms_of_nothing());
             },
@@ -108,6 +126,10 @@ impl Operation {
             Operation::Saved => format!("saved {:?}", ctx.saved_state::<String>()?),
             Operation::Step { name } => {
                 let attempt: u32 = ctx.step(&name, || Ok(ctx.attempt()))?;
+                format!("step {name} of attempt {attempt}")
+            }
+            Operation::StepPost { name, url } => {
+                let attempt = ctx.step(&name, || post_step(ctx, &name, &url))?;
                 format!("step {name} of attempt {attempt}")
             }
             Operation::Confirm { key, message } => {
@@ -123,6 +145,7 @@ impl Operation {
                 return Ok(Vec::new());
             }
             Operation::Fail { text } => fail!("{text}"),
+            Operation::Refuse { text } => return Err(Error::invalid_arguments(text)),
             Operation::Rpc { code, message } => return Err(Error::rpc(code, message)),
             Operation::Trap => panic!("as the script says"),
             Operation::TrapOnce if ctx.attempt() == 1 => panic!("as the script says, once"),
@@ -166,6 +189,16 @@ fn wait(ctx: &Context, time: Duration) -> Result<Vec<String>> {
         }
         std::thread::sleep(left.min(Duration::from_millis(10)));
     }
+}
+
+fn post_step(ctx: &Context, name: &str, url: &str) -> Result<u32> {
+    let effect = format!(
+        "{} {name} {}",
+        ctx.task_id().unwrap_or_default(),
+        ctx.attempt()
+    );
+    Request::post(url).body(effect).send()?;
+    Ok(ctx.attempt())
 }
 
 fn ask_all(ctx: &Context, keys: &[String]) -> Result<Vec<String>> {
