@@ -6,6 +6,7 @@ mod bad_input;
 mod cli;
 mod durability;
 mod hot;
+mod endurance;
 mod layering;
 mod listen;
 mod mcp;

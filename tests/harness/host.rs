@@ -15,6 +15,7 @@ use super::Client;
 pub struct Setup {
     dir: TempDir,
     config: String,
+    log: Option<String>,
 }
 
 impl Setup {
@@ -23,6 +24,7 @@ impl Setup {
         let setup = Setup {
             dir: tempfile::tempdir().unwrap(),
             config: String::new(),
+            log: None,
         };
         for (name, built) in plugins {
             let folder = setup.path("plugins").join(name);
@@ -54,6 +56,12 @@ impl Setup {
         self
     }
 
+    /// Has the host log what the filter says.
+    pub fn logging(mut self, filter: &str) -> Setup {
+        self.log = Some(filter.to_owned());
+        self
+    }
+
     /// A path inside the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
@@ -68,6 +76,7 @@ impl Setup {
         command.arg("--listen").arg("127.0.0.1:0");
         command.arg("--data-dir").arg(self.path("data"));
         command.arg("--plugins").arg(self.path("plugins"));
+        command.args(self.log.iter().flat_map(|filter| ["--log", filter]));
         command
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())

@@ -15,6 +15,7 @@ mod progress;
 mod render;
 mod serve;
 mod sse;
+mod store;
 mod task;
 mod tenant;
 mod text;
@@ -63,6 +64,9 @@ enum Command {
     /// Build and inspect plugins
     #[command(subcommand)]
     Plugin(plugin::PluginCommand),
+    /// Look after a data directory
+    #[command(subcommand)]
+    Store(store::StoreCommand),
     /// Say who may use the host
     #[command(subcommand)]
     Tenant(tenant::TenantCommand),
@@ -135,6 +139,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
             Command::Call(args) => call::run(args).await,
             Command::Task(command) => task::run(command).await,
             Command::Plugin(command) => plugin::run(command).await,
+            Command::Store(command) => store::run(command),
             Command::Tenant(command) => tenant::run(command),
         }
     });

@@ -177,7 +177,7 @@ impl Limits {
             ("cancel_grace_max_ms", self.cancel_grace_max_ms, 0..=3_600 * SECOND_MS),
             ("poll_interval_default_ms", self.poll_interval_default_ms, 100..=3_600 * SECOND_MS),
             ("drain_timeout_ms", self.drain_timeout_ms, 0..=3_600 * SECOND_MS),
-            ("free_disk_min_bytes", self.free_disk_min_bytes, 16 * MIB..=1_024 * GIB),
+            ("free_disk_min_bytes", self.free_disk_min_bytes, MIB..=1_024 * GIB),
             ("guest_threads", self.guest_threads, 1..=256),
             ("store_queue_max", self.store_queue_max, 1..=65_536),
             ("store_cache_bytes", self.store_cache_bytes, MIB..=16 * GIB),

@@ -10,8 +10,10 @@ use tracing::{error, warn};
 use super::journal::{DurableJournal, Journal, MemoryJournal};
 use super::run::Run;
 use super::{Asks, Call, RunEnd, Saved, Scheduler, StartError, Submission};
-use crate::store::UpdateError;
-use crate::task::{Event, InputRequest, Interruption, Phase, RpcError, Task, TaskKey, TenantId};
+use crate::store::{StoreError, UpdateError};
+use crate::task::{
+    Attempt, Event, InputRequest, Interruption, Phase, RpcError, Task, TaskKey, TenantId,
+};
 
 /// JSON-RPC's "internal error".
 const INTERNAL_ERROR: i32 = -32603;
@@ -141,41 +143,31 @@ impl Scheduler {
 
     /// Claims a queued task, which holds a place already, and drives it.
     pub(super) async fn claim(self, key: TaskKey) {
-        let claimed = match self.0.store.update(&key, Event::Claimed).await {
-            Ok(task) => self
-                .0
-                .store
-                .arguments(&key)
-                .map(|arguments| (task, arguments)),
+        let task = match self.0.store.update(&key, Event::Claimed).await {
+            Ok(task) => task,
             // Cancelled, answered elsewhere or swept since it was queued.
             Err(UpdateError::Rejected(_) | UpdateError::Unknown) => {
                 return self.leave_place(&key.tenant);
             }
-            Err(UpdateError::Store(error)) => Err(error),
-        };
-        match claimed {
-            Ok((task, Some(arguments))) => self.run_task(task, arguments).await,
-            Ok((task, None)) => {
-                let message = "the call's arguments are missing from the store".to_owned();
-                let error = RpcError {
-                    code: INTERNAL_ERROR,
-                    message,
-                    data: None,
-                };
-                let event = Event::Failed {
-                    attempt: task.attempt,
-                    error,
-                };
-                if let Err(error) = self.0.store.update(&key, event).await {
-                    error!(task = %key.id, %error, "a task could not be failed");
-                }
-                self.leave_place(&key.tenant);
-            }
-            Err(error) => {
+            Err(UpdateError::Store(error)) => {
                 error!(task = %key.id, %error, "a task could not be claimed");
-                self.leave_place(&key.tenant);
+                return self.leave_place(&key.tenant);
             }
+        };
+        let missing = match self.0.store.arguments(&key) {
+            Ok(Some(arguments)) => return self.run_task(task, arguments).await,
+            Ok(None) => "the call's arguments are missing from the store",
+            Err(error) => {
+                error!(task = %key.id, %error, "a task's arguments could not be read");
+                "the call's arguments could not be read from the store"
+            }
+        };
+        // It is claimed by now, so nobody else will end it (I8).
+        let event = failed(task.attempt, format!("{missing}; call the tool again"));
+        if let Err(error) = self.0.store.update(&key, event).await {
+            error!(task = %key.id, %error, "a task could not be failed");
         }
+        self.leave_place(&key.tenant);
     }
 
     /// Drives a task that was born running.
@@ -287,8 +279,19 @@ impl Scheduler {
     }
 
     async fn write_end(&self, run: &Run, durable: &DurableJournal, end: RunEnd) -> Option<Task> {
-        let event = end_event(run, durable, end)?;
-        match self.0.store.update(&durable.key, event).await {
+        let event = end_event(run, durable, end);
+        let mut stored = self.0.store.update(&durable.key, event).await;
+        if let Err(UpdateError::Store(
+            error @ (StoreError::TooLarge { .. } | StoreError::File(_)),
+        )) = &stored
+        {
+            // The store goes on, so the task must not be left without an end (I8).
+            warn!(task = %durable.key.id, %error, "the end of a run could not be stored as it is");
+            let message = format!("the tool's end could not be stored: {error}");
+            let event = failed(durable.attempt, message);
+            stored = self.0.store.update(&durable.key, event).await;
+        }
+        match stored {
             Ok(task) => Some(task),
             // Parked, or superseded: the task is somebody else's by now (I2).
             Err(UpdateError::Rejected(_) | UpdateError::Unknown) => None,
@@ -300,6 +303,15 @@ impl Scheduler {
     }
 }
 
+fn failed(attempt: Attempt, message: String) -> Event {
+    let error = RpcError {
+        code: INTERNAL_ERROR,
+        message,
+        data: None,
+    };
+    Event::Failed { attempt, error }
+}
+
 fn call_of(submission: &Submission) -> Call {
     Call {
         tenant: submission.tenant.clone(),
@@ -308,11 +320,12 @@ fn call_of(submission: &Submission) -> Call {
     }
 }
 
-/// The event that says how a task's run ended; none when the task is no longer this run's.
-fn end_event(run: &Run, durable: &DurableJournal, end: RunEnd) -> Option<Event> {
+/// The event that says how a task's run ended. When the task is no longer this run's, the store
+/// refuses it.
+fn end_event(run: &Run, durable: &DurableJournal, end: RunEnd) -> Event {
     let attempt = durable.attempt;
     let cancelled = run.cancelled();
-    Some(match end {
+    match end {
         RunEnd::Returned(result) => Event::Returned { attempt, result },
         RunEnd::Failed(error) => Event::Failed { attempt, error },
         RunEnd::Cancelled(words) => {
@@ -335,6 +348,13 @@ fn end_event(run: &Run, durable: &DurableJournal, end: RunEnd) -> Option<Event> 
             attempt,
             cause: Interruption::Shutdown,
         },
-        RunEnd::Abandoned => return None,
-    })
+        // Parked or superseded, and then this is refused; or the store took a hook's write no more
+        // and still takes this one (a file that found no room), and then nobody else will end it (I8).
+        RunEnd::Abandoned => failed(
+            attempt,
+            "the host could not keep or read what the run saved, and gave it up; its log has the \
+             reason. call the tool again when the host is in order"
+                .to_owned(),
+        ),
+    }
 }

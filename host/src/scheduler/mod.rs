@@ -6,12 +6,14 @@ mod drive;
 mod journal;
 mod queue;
 mod run;
+#[cfg(test)]
+mod simulation;
 mod submission;
 mod sweep;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,7 +35,7 @@ use crate::notify::Notifier;
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
     Answer, CallResult, Event, InputKey, Interruption, Phase, Progress, Rejected, RpcError, Task,
-    TaskKey, TenantId, ToolRef,
+    TaskId, TaskKey, TenantId, ToolRef,
 };
 use queue::FairQueue;
 
@@ -123,12 +125,14 @@ struct Inner {
     /// Set once the host stops; nothing new starts then.
     draining: watch::Sender<bool>,
     run_ended: Notify,
+    /// 16 bytes for a task's name; counted in simulations, whose traces have to repeat.
+    new_id: fn() -> [u8; 16],
 }
 
 struct State {
     queue: FairQueue,
-    /// Live runs of tasks.
-    runs: HashMap<TaskKey, Run>,
+    /// Live runs of tasks, in an order that repeats.
+    runs: BTreeMap<TaskKey, Run>,
     /// Calls answered inline, by tenant.
     calls: HashMap<TenantId, usize>,
 }
@@ -142,9 +146,20 @@ impl Scheduler {
         clock: Clock,
         limits: SchedulerLimits,
     ) -> Scheduler {
+        Scheduler::naming(store, notifier, runner, clock, limits, random_id)
+    }
+
+    fn naming(
+        store: Store,
+        notifier: Notifier,
+        runner: Arc<dyn Runner>,
+        clock: Clock,
+        limits: SchedulerLimits,
+        new_id: fn() -> [u8; 16],
+    ) -> Scheduler {
         let state = State {
             queue: FairQueue::new(limits.tasks_running_max, limits.tenant_tasks_running_max),
-            runs: HashMap::new(),
+            runs: BTreeMap::new(),
             calls: HashMap::new(),
         };
         Scheduler(Arc::new(Inner {
@@ -158,6 +173,7 @@ impl Scheduler {
             tracker: TaskTracker::new(),
             draining: watch::Sender::new(false),
             run_ended: Notify::new(),
+            new_id,
             limits,
         }))
     }
@@ -225,7 +241,7 @@ impl Scheduler {
 
     async fn store_new(&self, submission: Submission) -> Result<Task, StartError> {
         self.check_quota(&submission.tenant)?;
-        let key = submission.new_key();
+        let key = self.new_key(&submission.tenant);
         // With a place free the task is born running, which saves the commit of its claim.
         let starts = self.lock().queue.try_take_place(&key.tenant);
         let task = submission.task(key.clone(), starts, self.0.clock.now());
@@ -345,6 +361,14 @@ impl Scheduler {
         }
     }
 
+    /// A new name for a task of the tenant.
+    fn new_key(&self, tenant: &TenantId) -> TaskKey {
+        TaskKey {
+            tenant: tenant.clone(),
+            id: TaskId::from_random((self.0.new_id)()),
+        }
+    }
+
     fn all_runs(&self) -> Vec<Run> {
         self.lock().runs.values().cloned().collect()
     }
@@ -377,4 +401,11 @@ impl Scheduler {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// 128 bits from the system's generator.
+fn random_id() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the system's random generator works");
+    bytes
 }

@@ -99,6 +99,12 @@ impl FairQueue {
         }
     }
 
+    /// How many places are taken, all tenants together.
+    #[cfg(test)]
+    pub fn taken(&self) -> usize {
+        self.taken
+    }
+
     pub fn is_full(&self) -> bool {
         self.taken >= self.places
     }

@@ -303,7 +303,11 @@ impl Run {
         let scheduler = &self.0.scheduler;
         let submission = &self.0.submission;
         scheduler.check_quota(&submission.tenant)?;
-        let mut task = submission.task(submission.new_key(), true, scheduler.0.clock.now());
+        let mut task = submission.task(
+            scheduler.new_key(&submission.tenant),
+            true,
+            scheduler.0.clock.now(),
+        );
         if let Some(progress) = self.newest_progress() {
             task.message = Some(progress.message);
             (task.done, task.total) = (progress.done, progress.total);

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::store::{NewTask, StoredInput};
-use crate::task::{
-    Abilities, Attempt, Input, Phase, Policy, Task, TaskId, TaskKey, TenantId, ToolRef,
-};
+use crate::task::{Abilities, Attempt, Input, Phase, Policy, Task, TaskKey, TenantId, ToolRef};
 
 /// A call that may become a task.
 #[derive(Clone, Debug)]
@@ -23,16 +21,6 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// A new name for the task: 128 bits from the system's generator.
-    pub(super) fn new_key(&self) -> TaskKey {
-        let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).expect("the system's random generator works");
-        TaskKey {
-            tenant: self.tenant.clone(),
-            id: TaskId::from_random(bytes),
-        }
-    }
-
     /// The task at its birth: queued, or running its first run.
     pub(super) fn task(&self, key: TaskKey, runs: bool, now: Timestamp) -> Task {
         Task {

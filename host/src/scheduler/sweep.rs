@@ -1,5 +1,6 @@
 //! Deletes what has expired, in bounded slices, by the store's time-ordered index.
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use tracing::{debug, error};
 
 use super::Scheduler;
@@ -29,14 +30,21 @@ impl Scheduler {
         let mut deleted = 0;
         loop {
             let expired = self.0.store.expired(self.0.clock.now(), SLICE)?;
-            let mut progressed = false;
-            for key in &expired {
-                if self.sweep_one(key).await? {
-                    progressed = true;
-                    deleted += 1;
-                }
+            let found = expired.len();
+            if deleted == 0 && found > 0 {
+                debug!("sweeping expired tasks");
             }
-            if expired.len() < SLICE || !progressed {
+            // Side by side, so that one commit takes many.
+            let swept = stream::iter(expired)
+                .map(|key| async move { self.sweep_one(&key).await })
+                .buffer_unordered(SLICE)
+                .try_fold(
+                    0,
+                    |count, gone| async move { Ok(count + usize::from(gone)) },
+                )
+                .await?;
+            deleted += swept;
+            if found < SLICE || swept == 0 || *self.0.draining.borrow() {
                 debug!(deleted, "swept");
                 return Ok(deleted);
             }

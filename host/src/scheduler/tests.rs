@@ -423,7 +423,7 @@ async fn a_start_recovers_what_a_dead_process_left() {
     let mut keys = Vec::new();
     for recovery in [Recovery::Resume, Recovery::Restart, Recovery::Fail] {
         let call = submission("t", recovery);
-        let task = call.task(call.new_key(), true, host.clock.now());
+        let task = call.task(host.scheduler.new_key(&call.tenant), true, host.clock.now());
         keys.push(task.key.clone());
         host.store.insert(call.born(task)).await.unwrap();
     }
@@ -786,4 +786,32 @@ async fn a_question_the_client_can_not_answer_is_refused_to_the_guest() {
     let key = host.submit(submission("t", Recovery::Fail)).await;
     host.until_status(&key, Status::Completed).await;
     assert_eq!(host.result(&key), "sampling");
+}
+
+#[tokio::test]
+async fn an_end_too_large_for_a_record_still_ends_the_task() {
+    let host = Fixture::new(|_, _| async move {
+        RunEnd::Failed(RpcError {
+            code: 1,
+            message: "told".into(),
+            data: Some("x".repeat(1 << 20)),
+        })
+    });
+    let key = host.submit(submission("t", Recovery::Resume)).await;
+    let task = host.until_status(&key, Status::Failed).await;
+    let message = task.message.unwrap();
+    assert!(
+        message.contains("end could not be stored") && message.contains("the most"),
+        "{message}"
+    );
+    host.scheduler.until_no_run_is_live().await;
+}
+
+/// I8: a run that is given up ends its task, also when neither a cancel nor a stop is the reason.
+#[tokio::test]
+async fn a_run_that_is_given_up_ends_its_task() {
+    let host = Fixture::new(|_, _| async move { RunEnd::Abandoned });
+    let key = host.submit(submission("t", Recovery::Resume)).await;
+    let task = host.until_status(&key, Status::Failed).await;
+    assert!(task.message.unwrap().contains("gave it up"));
 }

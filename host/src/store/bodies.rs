@@ -165,7 +165,7 @@ impl Bodies {
     }
 
     /// The tasks that have a folder. Names that are not ours are left alone.
-    fn tasks(&self) -> io::Result<Vec<TaskKey>> {
+    pub(super) fn tasks(&self) -> io::Result<Vec<TaskKey>> {
         let mut tasks = Vec::new();
         for entry in fs::read_dir(&self.root)? {
             let entry = entry?;
@@ -200,13 +200,13 @@ impl Bodies {
         Ok(())
     }
 
-    fn folder(&self, key: &TaskKey) -> PathBuf {
+    pub(super) fn folder(&self, key: &TaskKey) -> PathBuf {
         self.root.join(key.tenant.as_str()).join(key.id.as_str())
     }
 }
 
 /// The file a record's value names, if its body is one.
-fn file_name(value: &[u8]) -> Option<&str> {
+pub(super) fn file_name(value: &[u8]) -> Option<&str> {
     match value.split_first() {
         Some((&FILE, name)) => std::str::from_utf8(name).ok(),
         _ => None,

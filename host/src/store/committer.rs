@@ -71,7 +71,7 @@ impl Committer {
         }
     }
 
-    fn commit(&self, group: Vec<Command>) {
+    pub(super) fn commit(&self, group: Vec<Command>) {
         let now = self.clock.now();
         let mut draft = Draft::new(&self.core.records);
         let mut waiting = Vec::with_capacity(group.len());

@@ -7,10 +7,12 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use super::bodies::Bodies;
 use super::codec::{self, VERSION};
+use super::compact::COPY;
 use super::disk::{self, Disk, sync_directory};
 use super::draft::Change;
 use super::keys::{self, Slot};
 use super::logs::Logs;
+use super::offline::delete_folder;
 use super::records::{self, Records, Writes};
 use super::{OpenError, StoreError, StoreOptions};
 use crate::clock::Clock;
@@ -47,21 +49,16 @@ impl Core {
             directory: name.clone(),
             source,
         };
-        let unreadable = |source| match source {
-            error if records::is_locked(&error) => OpenError::InUse(name.clone()),
-            sled::Error::Io(source) => unusable(source),
-            source => OpenError::Records {
-                directory: name.clone(),
-                source,
-            },
-        };
+        let unreadable = |error| explain(directory, error);
         fs::create_dir_all(directory).map_err(unusable)?;
         let lock = disk::lock(directory)?;
+        // Of a compaction or an import that was cut short.
+        delete_folder(&directory.join(COPY)).map_err(unusable)?;
         let disk = Disk::new(directory, options.free_disk_min_bytes, clock);
         disk.release_ballast().map_err(unusable)?;
         let records =
             Records::open(&directory.join("records"), options.cache_bytes).map_err(unreadable)?;
-        check_format(&name, &records, &unreadable)?;
+        check_format(directory, &records)?;
         let core = Core {
             bodies: Bodies::open(directory.join("bodies")).map_err(unusable)?,
             logs: Logs::open(directory.join("logs")).map_err(unusable)?,
@@ -83,6 +80,21 @@ impl Core {
             let _ = sync_directory(parent);
         }
         Ok(core)
+    }
+
+    /// A store over records that outlive it, without a directory of its own to lock.
+    #[cfg(test)]
+    pub(super) fn simulated(records: Records, directory: &Path, clock: Clock) -> Core {
+        Core {
+            bodies: Bodies::open(directory.join("bodies")).unwrap(),
+            logs: Logs::open(directory.join("logs")).unwrap(),
+            disk: Disk::new(directory, 0, clock),
+            in_flight: RwLock::default(),
+            unfinished: Mutex::new(count_unfinished(&records).unwrap()),
+            failure: OnceLock::new(),
+            records,
+            _lock: File::open(directory).unwrap(),
+        }
     }
 
     /// The task as last committed.
@@ -206,15 +218,13 @@ impl From<std::io::Error> for SweepError {
 }
 
 /// Refuses what a newer version or another program wrote; marks what is new as ours.
-fn check_format(
-    directory: &str,
-    records: &Records,
-    unreadable: &impl Fn(sled::Error) -> OpenError,
-) -> Result<(), OpenError> {
+pub(super) fn check_format(directory: &Path, records: &Records) -> Result<(), OpenError> {
+    let unreadable = |error| explain(directory, error);
+    let name = || directory.display().to_string();
     match records.get(keys::SCHEMA).map_err(unreadable)?.as_deref() {
         Some(&[found]) if found <= VERSION => Ok(()),
         Some(&[found]) => Err(OpenError::NewerFormat {
-            directory: directory.to_owned(),
+            directory: name(),
             found,
             supported: VERSION,
         }),
@@ -222,7 +232,17 @@ fn check_format(
             let mark = Writes::from([(keys::SCHEMA.to_vec(), Some(vec![VERSION]))]);
             records.commit(mark).map_err(unreadable)
         }
-        _ => Err(OpenError::Foreign(directory.to_owned())),
+        _ => Err(OpenError::Foreign(name())),
+    }
+}
+
+/// What an error of the database means for whoever opens it.
+pub(super) fn explain(directory: &Path, error: sled::Error) -> OpenError {
+    let directory = directory.display().to_string();
+    match error {
+        error if records::is_locked(&error) => OpenError::InUse(directory),
+        sled::Error::Io(source) => OpenError::Directory { directory, source },
+        source => OpenError::Records { directory, source },
     }
 }
 

@@ -24,6 +24,16 @@ pub enum OpenError {
         found: u8,
         supported: u8,
     },
+    #[error("there is no store in {0}; say which data directory with --data-dir")]
+    Missing(String),
+    #[error("the copy of the records of {0} was not the same; nothing was changed")]
+    BadCopy(String),
+    #[error("the store in {directory} can't be read")]
+    Unreadable {
+        directory: String,
+        #[source]
+        source: StoreError,
+    },
     #[error(
         "the data directory {0} holds a database of something else; choose another with --data-dir"
     )]
@@ -46,6 +56,32 @@ pub enum OpenError {
         #[source]
         source: sled::Error,
     },
+}
+
+/// Why a store can't be exported or imported.
+#[derive(Debug, Error)]
+pub enum TransferError {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error("the store can't be read or written")]
+    Store(#[from] StoreError),
+    #[error("task {task} can't be exported: {what}")]
+    Damaged { task: String, what: String },
+    #[error("the store in {0} has tasks; import into a new one")]
+    NotEmpty(String),
+    #[error("the export can't be written")]
+    Write(#[source] io::Error),
+    #[error("the export can't be read")]
+    Read(#[source] io::Error),
+    #[error("line {number} of the export can't be used: {what}; nothing was imported")]
+    Line { number: u64, what: String },
+    #[error(
+        "the export was made by a newer version (format {found}, this one reads up to {supported}); \
+         import it with that version"
+    )]
+    Newer { found: u8, supported: u8 },
+    #[error("the export ends too early; nothing was imported")]
+    Incomplete,
 }
 
 /// Why a record could not be read or written.

@@ -20,10 +20,13 @@
 //! hold a zero byte, so no name is a prefix of another and a task's keys are a range in each family.
 //! A task that has not ended is in exactly one of `q/`, `l/` and `p/`.
 
+use std::fmt;
+use std::str::FromStr;
+
 use sha2::{Digest as _, Sha256};
 
 use crate::clock::Timestamp;
-use crate::task::{InputKey, Phase, Task, TaskId, TaskKey, TenantId};
+use crate::task::{Digest, InputKey, Phase, Task, TaskId, TaskKey, TenantId};
 
 pub(super) const SCHEMA: &[u8] = b"m/schema";
 pub(super) const QUEUE: &[u8] = b"q/";
@@ -31,7 +34,7 @@ pub(super) const RUNNING: &[u8] = b"l/";
 pub(super) const PARKED: &[u8] = b"p/";
 pub(super) const EXPIRY: &[u8] = b"x/";
 
-const TASK: &[u8] = b"t/";
+pub(super) const TASK: &[u8] = b"t/";
 const ARGUMENTS: &[u8] = b"a/";
 const CHECKPOINT: &[u8] = b"c/";
 const RESULT: &[u8] = b"r/";
@@ -39,7 +42,7 @@ const STEPS: &[u8] = b"s/";
 const INPUTS: &[u8] = b"i/";
 
 /// The families that hold a task's bodies.
-const BODIES: [&[u8]; 5] = [ARGUMENTS, CHECKPOINT, RESULT, STEPS, INPUTS];
+pub(super) const BODIES: [&[u8]; 5] = [ARGUMENTS, CHECKPOINT, RESULT, STEPS, INPUTS];
 
 /// A longer step name is hashed: keys are copied up the tree, and one the guest made long would
 /// push a node over what the engine keeps in its own file.
@@ -61,6 +64,139 @@ pub(super) enum Slot {
 pub(super) enum Side {
     Question,
     Answer,
+}
+
+impl Slot {
+    pub(super) fn words(&self) -> String {
+        match self {
+            Slot::Arguments => "arguments".to_owned(),
+            Slot::Checkpoint => "checkpoint".to_owned(),
+            Slot::Result => "result".to_owned(),
+            Slot::Step(name) => format!("step `{name}`"),
+            Slot::Question(key) => format!("question `{key}`"),
+            Slot::Answer(key) => format!("answer to `{key}`"),
+        }
+    }
+}
+
+/// What a key is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    Schema,
+    Task,
+    Body,
+    Index,
+}
+
+impl Family {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Family::Schema => "the format",
+            Family::Task => "a record",
+            Family::Body => "a body",
+            Family::Index => "an index entry",
+        }
+    }
+}
+
+/// Reads what a key is of, and which task's.
+pub(super) fn read(name: &[u8]) -> Option<(Family, Option<TaskKey>)> {
+    if name == SCHEMA {
+        return Some((Family::Schema, None));
+    }
+    match name.get(..2)? {
+        TASK => Some((Family::Task, Some(read_named(name)?))),
+        RUNNING | PARKED => Some((Family::Index, Some(read_named(name)?))),
+        QUEUE | EXPIRY => Some((Family::Index, Some(read_timed(name)?))),
+        family if BODIES.contains(&family) => {
+            let mut zeros = name.iter().enumerate().filter(|(_, byte)| **byte == 0);
+            let end = zeros.nth(1)?.0;
+            Some((Family::Body, Some(read_named(&name[..end])?)))
+        }
+        _ => None,
+    }
+}
+
+/// What distinguishes a body's key among its task's, as text for exports: a step whose name was
+/// hashed has only the hash left.
+pub(super) enum SlotName {
+    Slot(Slot),
+    HashedStep([u8; 32]),
+}
+
+impl SlotName {
+    /// Reads it from a key of `task`.
+    pub(super) fn read(name: &[u8], task: &TaskKey) -> Option<SlotName> {
+        let family = name.get(..2)?;
+        let mut prefix = named(family, task);
+        prefix.push(0);
+        let rest = name.strip_prefix(&prefix[..])?;
+        let slot = match family {
+            ARGUMENTS if rest.is_empty() => Slot::Arguments,
+            CHECKPOINT if rest.is_empty() => Slot::Checkpoint,
+            RESULT if rest.is_empty() => Slot::Result,
+            STEPS => match rest.split_first()? {
+                (b'n', step) => Slot::Step(std::str::from_utf8(step).ok()?.to_owned()),
+                (b'h', hash) => return Some(SlotName::HashedStep(hash.try_into().ok()?)),
+                _ => return None,
+            },
+            INPUTS => match read_input(name)? {
+                (key, Side::Question) => Slot::Question(key),
+                (key, Side::Answer) => Slot::Answer(key),
+            },
+            _ => return None,
+        };
+        Some(SlotName::Slot(slot))
+    }
+
+    /// The key of such a body of `task`.
+    pub(super) fn key(&self, task: &TaskKey) -> Vec<u8> {
+        match self {
+            SlotName::Slot(slot) => body(task, slot),
+            SlotName::HashedStep(hash) => {
+                let mut bytes = named(STEPS, task);
+                bytes.extend_from_slice(&[0, b'h']);
+                bytes.extend_from_slice(hash);
+                bytes
+            }
+        }
+    }
+}
+
+impl fmt::Display for SlotName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SlotName::Slot(Slot::Arguments) => f.write_str("arguments"),
+            SlotName::Slot(Slot::Checkpoint) => f.write_str("checkpoint"),
+            SlotName::Slot(Slot::Result) => f.write_str("result"),
+            SlotName::Slot(Slot::Step(name)) => write!(f, "step:{name}"),
+            SlotName::Slot(Slot::Question(key)) => write!(f, "question:{key}"),
+            SlotName::Slot(Slot::Answer(key)) => write!(f, "answer:{key}"),
+            SlotName::HashedStep(hash) => write!(f, "step-sha256:{}", Digest(*hash)),
+        }
+    }
+}
+
+impl FromStr for SlotName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SlotName, String> {
+        let input = |key: &str| InputKey::parse(key).map_err(|error| error.to_string());
+        let slot = match text.split_once(':') {
+            None if text == "arguments" => Slot::Arguments,
+            None if text == "checkpoint" => Slot::Checkpoint,
+            None if text == "result" => Slot::Result,
+            Some(("step", name)) => Slot::Step(name.to_owned()),
+            Some(("question", key)) => Slot::Question(input(key)?),
+            Some(("answer", key)) => Slot::Answer(input(key)?),
+            Some(("step-sha256", hash)) => {
+                let hash = Digest::parse(hash).map_err(|error| error.to_string())?;
+                return Ok(SlotName::HashedStep(hash.0));
+            }
+            _ => return Err(format!("there is no slot `{text}`")),
+        };
+        Ok(SlotName::Slot(slot))
+    }
 }
 
 /// The key of a task's record.

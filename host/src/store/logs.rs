@@ -96,6 +96,17 @@ impl Logs {
         &self,
         exists: impl Fn(&TaskKey) -> Result<bool, E>,
     ) -> Result<(), E> {
+        for key in self.tasks()? {
+            if !exists(&key)? {
+                self.delete(&key);
+            }
+        }
+        Ok(())
+    }
+
+    /// The tasks that have a log. Names that are not ours are left alone.
+    pub(super) fn tasks(&self) -> io::Result<Vec<TaskKey>> {
+        let mut tasks = Vec::new();
         for folder in fs::read_dir(&self.root)? {
             let folder = folder?;
             let name = folder.file_name();
@@ -105,19 +116,13 @@ impl Logs {
             for log in fs::read_dir(folder.path())? {
                 let name = log?.file_name();
                 let id = name.to_str().and_then(|name| name.strip_suffix(".log"));
-                let Some(id) = id.and_then(|id| TaskId::parse(id).ok()) else {
-                    continue;
-                };
-                let key = TaskKey {
-                    tenant: tenant.clone(),
-                    id,
-                };
-                if !exists(&key)? {
-                    self.delete(&key);
+                if let Some(id) = id.and_then(|id| TaskId::parse(id).ok()) {
+                    let tenant = tenant.clone();
+                    tasks.push(TaskKey { tenant, id });
                 }
             }
         }
-        Ok(())
+        Ok(tasks)
     }
 
     fn path(&self, key: &TaskKey) -> PathBuf {

@@ -5,15 +5,21 @@
 //! and task, `lock`, and `ballast`, space kept aside for a full disk.
 
 mod bodies;
+mod check;
 mod codec;
 mod committer;
+mod compact;
 mod core;
 mod disk;
 mod draft;
 mod error;
+mod export;
 mod keys;
 mod logs;
+mod offline;
 mod records;
+#[cfg(test)]
+pub(crate) mod simulated;
 #[cfg(test)]
 mod tests;
 
@@ -34,8 +40,11 @@ use crate::clock::{Clock, Timestamp};
 use crate::notify::Notifier;
 use crate::task::{Answer, CallResult, Event, InputKey, InputRequest, Task, TaskKey, TenantId};
 
+pub use self::check::{Problem, Report, check};
 pub use self::codec::RecordError;
-pub use self::error::{OpenError, StoreError, UpdateError};
+pub use self::compact::{Compacted, compact};
+pub use self::error::{OpenError, StoreError, TransferError, UpdateError};
+pub use self::export::{export, import};
 
 /// The task store. Cheap to clone.
 #[derive(Clone)]

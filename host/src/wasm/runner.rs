@@ -32,6 +32,9 @@ const LISTING_MAX_BYTES: usize = 4 << 20;
 /// What a tool may say when it refuses, stops or fails, characters.
 const MESSAGE_MAX_CHARS: usize = 4_000;
 
+/// The data of a JSON-RPC error, bytes. It is part of the task's record, which is bounded.
+const DATA_MAX_BYTES: usize = 64 << 10;
+
 /// A task that ends when whoever waits for it goes away.
 pub(super) struct Owned<T>(pub JoinHandle<T>);
 
@@ -172,6 +175,14 @@ fn refused(error: ToolError, log: &Log) -> RunEnd {
         ToolError::Cancelled(what) => RunEnd::Cancelled(what.map(bounded)),
         ToolError::Failed(error) => {
             let data = error.data.and_then(|data| match compact(&data) {
+                Ok(data) if data.get().len() > DATA_MAX_BYTES => {
+                    log.note(&format!(
+                        "the error's data is left out: it has {} bytes, and {DATA_MAX_BYTES} are \
+                         allowed",
+                        data.get().len()
+                    ));
+                    None
+                }
                 Ok(data) => Some(data.get().to_owned()),
                 Err(cause) => {
                     log.note(&format!(

@@ -5,6 +5,7 @@ mod commands;
 mod directory;
 mod files;
 mod indexes;
+mod offline;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,0 +1,235 @@
+//! `longshore store`: looks after a data directory while no host uses it.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use super::exit::{Exit, Failure};
+use super::{render, text};
+use crate::config::{Config, Overrides};
+use crate::store::{self, OpenError, Report};
+
+const EXAMPLES: &str = "\
+Examples:
+  longshore store check
+  longshore store compact --data-dir /var/lib/longshore
+  longshore store export tasks.jsonl
+  longshore store import tasks.jsonl --data-dir /srv/longshore
+
+The host must not run: it has the data directory to itself. An export holds arguments, answers and
+results of all tenants; keep it as safe as the data directory.";
+
+const CHECK_NOTES: &str = "\
+It repairs nothing. Files that a crash has left are counted and are no problem: the next start
+deletes them. Exit code 1 says that something is wrong.";
+
+#[derive(Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub enum StoreCommand {
+    /// Compare records, indexes and files
+    #[command(after_help = CHECK_NOTES)]
+    Check(PlaceArgs),
+    /// Write the records anew without what updates left behind, which gives disk space back
+    Compact(PlaceArgs),
+    /// Write all tasks as lines of JSON
+    Export(ExportArgs),
+    /// Make a store of exported tasks, in a data directory that has none
+    Import(ImportArgs),
+}
+
+#[derive(Args)]
+pub struct PlaceArgs {
+    /// The configuration [default: ./longshore.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where tasks are kept [default: ./longshore-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct ExportArgs {
+    /// The file to write, or `-` for standard output
+    file: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Args)]
+pub struct ImportArgs {
+    /// The file to read, or `-` for standard input
+    file: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+pub fn run(command: StoreCommand) -> Result<Exit, Failure> {
+    match command {
+        StoreCommand::Check(args) => check(&args),
+        StoreCommand::Compact(args) => compact(&args),
+        StoreCommand::Export(args) => export(&args),
+        StoreCommand::Import(args) => import(&args),
+    }
+}
+
+impl PlaceArgs {
+    fn directory(&self) -> Result<PathBuf, Failure> {
+        let overrides = Overrides {
+            data_dir: self.data_dir.clone(),
+            ..Overrides::default()
+        };
+        let config = Config::load(self.config.as_deref(), overrides)?;
+        Ok(config.data_dir.join("store"))
+    }
+}
+
+fn check(args: &PlaceArgs) -> Result<Exit, Failure> {
+    let report = store::check(&args.directory()?).map_err(unopened)?;
+    match args.json {
+        true => render::json(&to_json(&report)),
+        false => print_report(&report),
+    }
+    Ok(match report.is_sound() {
+        true => Exit::Done,
+        false => Exit::Failed,
+    })
+}
+
+fn to_json(report: &Report) -> Value {
+    let problems: Map<String, Value> = report
+        .problems
+        .iter()
+        .map(|(problem, count)| (problem.as_str().to_owned(), json!(count)))
+        .collect();
+    json!({
+        "sound": report.is_sound(),
+        "tasks": report.tasks,
+        "records": report.records,
+        "files": report.files,
+        "leftoverFiles": report.leftover_files,
+        "problems": problems,
+        "told": report.told,
+    })
+}
+
+fn print_report(report: &Report) {
+    println!(
+        "{} tasks, {} records, {} files",
+        report.tasks, report.records, report.files
+    );
+    if report.leftover_files > 0 {
+        println!(
+            "{} files that a crash left; the next start deletes them",
+            report.leftover_files
+        );
+    }
+    for line in &report.told {
+        println!("{} {}", text::red("wrong"), text::plain_line(line, 400));
+    }
+    let total: u64 = report.problems.values().sum();
+    match total {
+        0 => println!("{}", text::green("sound")),
+        _ => println!(
+            "{}: restore a backup, or move what is left with `longshore store export`",
+            text::red(&format!("{total} problems"))
+        ),
+    }
+}
+
+fn compact(args: &PlaceArgs) -> Result<Exit, Failure> {
+    let done = store::compact(&args.directory()?).map_err(unopened)?;
+    match args.json {
+        true => render::json(&json!({
+            "records": done.records,
+            "bytesBefore": done.bytes_before,
+            "bytesAfter": done.bytes_after,
+        })),
+        false => println!(
+            "{} records; {} before, {} now",
+            done.records,
+            text::size(done.bytes_before),
+            text::size(done.bytes_after)
+        ),
+    }
+    Ok(Exit::Done)
+}
+
+fn export(args: &ExportArgs) -> Result<Exit, Failure> {
+    let directory = args.place.directory()?;
+    let tasks = match is_standard(&args.file) {
+        true => store::export(&directory, &mut BufWriter::new(io::stdout().lock())),
+        false => {
+            let unwritable = |error: io::Error| in_file(&args.file, &error);
+            // An export that was there is replaced only by a whole one.
+            let temporary = args.file.with_extension("part");
+            let mut file = BufWriter::new(File::create(&temporary).map_err(unwritable)?);
+            let exported = store::export(&directory, &mut file).inspect_err(|_| {
+                // What is left of it is of no use, and says so by its name.
+                let _ = std::fs::remove_file(&temporary);
+            });
+            if exported.is_ok() {
+                file.flush().map_err(unwritable)?;
+                file.get_ref().sync_all().map_err(unwritable)?;
+                std::fs::rename(&temporary, &args.file).map_err(unwritable)?;
+            }
+            exported
+        }
+    };
+    let tasks = tasks.map_err(|error| Failure::failed(chain(&error)))?;
+    match args.place.json && !is_standard(&args.file) {
+        true => render::json(&json!({ "tasks": tasks })),
+        false => eprintln!("{} {tasks} tasks", text::green("exported")),
+    }
+    Ok(Exit::Done)
+}
+
+fn import(args: &ImportArgs) -> Result<Exit, Failure> {
+    let directory = args.place.directory()?;
+    let tasks = match is_standard(&args.file) {
+        true => store::import(&directory, io::stdin().lock()),
+        false => {
+            let file = File::open(&args.file).map_err(|error| in_file(&args.file, &error))?;
+            store::import(&directory, BufReader::new(file))
+        }
+    };
+    let tasks = tasks.map_err(|error| Failure::failed(chain(&error)))?;
+    match args.place.json {
+        true => render::json(&json!({ "tasks": tasks })),
+        false => eprintln!("{} {tasks} tasks", text::green("imported")),
+    }
+    Ok(Exit::Done)
+}
+
+fn is_standard(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+fn in_file(file: &Path, error: &io::Error) -> Failure {
+    Failure::usage(format!("{}: {error}", file.display()))
+}
+
+/// A store that can't be opened is the operator's to change.
+fn unopened(error: OpenError) -> Failure {
+    Failure::usage(chain(&error))
+}
+
+/// An error with its causes, for an operator.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !words.ends_with(&more) {
+            words.push_str(": ");
+            words.push_str(&more);
+        }
+        cause = error.source();
+    }
+    words
+}

@@ -1,0 +1,137 @@
+//! One process of the simulation: to crash it is to drop it.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+
+use super::guest::World;
+use crate::clock::Clock;
+use crate::notify::Notifier;
+use crate::scheduler::{Scheduler, SchedulerLimits};
+use crate::store::Store;
+use crate::store::simulated::{Hand, Medium};
+
+/// Turns every task of the runtime gets in one step: more than the longest chain of them needs.
+const TURNS: usize = 16;
+
+/// Longer than any simulation: timers that never fire.
+const NEVER: Duration = Duration::from_secs(3_600);
+
+pub(super) struct Host {
+    /// First, so that its tasks are dropped before what they use.
+    runtime: Runtime,
+    pub(super) scheduler: Scheduler,
+    pub(super) store: Store,
+    hand: Hand,
+    started: Arc<AtomicBool>,
+    drained: Arc<AtomicBool>,
+}
+
+impl Host {
+    pub(super) fn open(
+        medium: &Medium,
+        clock: &Clock,
+        world: &World,
+        park_after: Duration,
+    ) -> Host {
+        let (store, hand) = medium.open(clock.clone());
+        let limits = SchedulerLimits {
+            tasks_running_max: 3,
+            tenant_tasks_running_max: 2,
+            tasks_unfinished_max: 4,
+            calls_running_max: 1,
+            tenant_calls_running_max: 1,
+            call_wait_max: NEVER,
+            held_instances_max: 1,
+            park_after,
+            save_interval: NEVER,
+            sweep_interval: NEVER,
+        };
+        let runner = Arc::new(world.clone());
+        let (clock, notifier) = (clock.clone(), Notifier::default());
+        let scheduler =
+            Scheduler::naming(store.clone(), notifier, runner, clock, limits, counted_id);
+        Host {
+            runtime: Builder::new_current_thread().enable_time().build().unwrap(),
+            scheduler,
+            store,
+            hand,
+            started: Arc::default(),
+            drained: Arc::default(),
+        }
+    }
+
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(work);
+    }
+
+    /// Recovers; done when [`Host::is_started`] says so.
+    pub(super) fn start(&self) {
+        let (scheduler, started) = (self.scheduler.clone(), self.started.clone());
+        self.spawn(async move {
+            let outcome = scheduler.start().await;
+            started.store(outcome.is_ok(), Ordering::SeqCst);
+        });
+    }
+
+    pub(super) fn is_started(&self) -> bool {
+        self.started.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn drain(&self) {
+        if self.is_draining() {
+            return;
+        }
+        let (scheduler, drained) = (self.scheduler.clone(), self.drained.clone());
+        self.spawn(async move {
+            scheduler.drain(NEVER).await;
+            drained.store(true, Ordering::SeqCst);
+        });
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        *self.scheduler.0.draining.borrow()
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        self.drained.load(Ordering::SeqCst)
+    }
+
+    /// Whether nothing runs and no place is taken.
+    pub(super) fn is_idle(&self) -> bool {
+        self.scheduler.live_runs() == 0 && self.scheduler.lock().queue.taken() == 0
+    }
+
+    pub(super) fn commit(&mut self, max: usize) -> usize {
+        self.hand.commit(max)
+    }
+
+    /// Lets everything go as far as it can without a commit.
+    pub(super) fn settle(&self) {
+        self.runtime.block_on(async {
+            for _ in 0..TURNS {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+}
+
+thread_local! {
+    static IDS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Tasks are named in the order they come, whatever the test before this one did.
+pub(super) fn restart_ids() {
+    IDS.set(0);
+}
+
+fn counted_id() -> [u8; 16] {
+    IDS.set(IDS.get() + 1);
+    let mut bytes = [0; 16];
+    bytes[8..].copy_from_slice(&IDS.get().to_be_bytes());
+    bytes
+}
