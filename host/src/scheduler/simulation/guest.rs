@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
 use super::model::Fact;
-use crate::scheduler::{Abandoned, InputError, Run, RunEnd};
+use crate::scheduler::{Abandoned, InputError, Run, RunEnd, StepError};
 use crate::task::{
     Ask, CallResult, ExternalReference, InputKey, InputRequest, Progress, RpcError, TaskKey,
 };
@@ -190,7 +190,11 @@ impl Player {
             return Ok(());
         }
         let value = format!("run {}", self.attempt).into_bytes();
-        let _stopped = self.run.record_step(name.clone(), value.clone()).await?;
+        match self.run.record_step(name.clone(), value.clone()).await {
+            Ok(_stopped) => {}
+            Err(StepError::Abandoned(abandoned)) => return Err(abandoned),
+            Err(StepError::TooMany(words)) => panic!("a schedule has few steps: {words}"),
+        }
         self.world
             .acknowledge(Fact::Step(self.key.clone(), name, value));
         Ok(())
