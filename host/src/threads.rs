@@ -87,6 +87,7 @@ mod tests {
             let started = std::thread::spawn(nice);
             (nice(), started.join().unwrap())
         });
-        assert_eq!(weights.join().unwrap(), (before, before));
+        // The kernel resets a raised priority, and only that, for what is started from here.
+        assert_eq!(weights.join().unwrap(), (before, before.max(0)));
     }
 }

@@ -43,7 +43,6 @@ const LATER = {
 const EXCUSED = {
   "sep-2549-resources-read-caching-hints": "plugins have no resources",
   "sep-2575-server-sends-prompts-list-changed-on-subscription": "the list of prompts never changes",
-  "sep-2575-server-sends-tools-list-changed-on-subscription": "plugins do not come and go yet",
 };
 
 const here = dirname(fileURLToPath(import.meta.url));
