@@ -38,6 +38,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("http", &["mcp", "service", "task"]),
+    ("local", &["mcp", "task"]),
     ("telemetry", &[]),
     (
         "app",
@@ -46,6 +47,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "clock",
             "config",
             "http",
+            "local",
             "mcp",
             "notify",
             "scheduler",
@@ -82,6 +84,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("reqwest", &["cli"]),
     ("libc", &["threads"]),
     ("notify_events", &["catalog"]),
+    ("rmcp", &["mcp"]),
 ];
 
 #[test]

@@ -8,10 +8,12 @@ mod durability;
 mod endurance;
 mod hot;
 mod layering;
+mod legacy;
 mod listen;
 mod mcp;
 mod plugins;
 mod sandbox;
+mod stdio;
 mod tasks;
 mod tenants;
 

@@ -5,7 +5,7 @@ mod plugins;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,28 +21,42 @@ use crate::catalog::{Catalog, Snapshot, Sources, sandbox_limits};
 use crate::clock::Clock;
 use crate::config::{Config, Limits};
 use crate::http::{self, Authenticator, HttpOptions, MCP_PATH};
+use crate::local;
+use crate::mcp::{Endpoint, LegacyLimits, LineLimits};
 use crate::notify::Notifier;
 use crate::scheduler::{Scheduler, SchedulerLimits};
 use crate::service::{Service, ServiceLimits};
 use crate::store::{Store, StoreOptions};
+use crate::task::TenantId;
 use crate::wasm::Sandbox;
 
-/// A running host.
+/// A running host: one that is reached over HTTP, too.
 pub struct Host {
+    local: LocalHost,
     address: SocketAddr,
+    server: JoinHandle<std::io::Result<()>>,
+}
+
+/// A running host for clients on this machine: on given streams, and on the socket in the data
+/// directory.
+pub struct LocalHost {
     catalog: Catalog,
     scheduler: Scheduler,
     store: Store,
-    drain_timeout: Duration,
     upkeep: Upkeep,
+    service: Service,
+    endpoint: Endpoint,
+    lines: LineLimits,
     shutdown: watch::Sender<bool>,
-    server: JoinHandle<std::io::Result<()>>,
+    /// None when the socket can't be made, which is said.
+    socket: Option<JoinHandle<()>>,
+    socket_clients: watch::Receiver<usize>,
 }
 
 impl Host {
     /// Opens the store, loads the plugins, recovers tasks and starts serving.
     pub async fn start(config: Config) -> anyhow::Result<Host> {
-        // First what fails for reasons of the machine: the port and the directory.
+        // First what fails for reasons of the machine: the port, then the directory.
         let listener = TcpListener::bind(config.listen).await.with_context(|| {
             format!(
                 "can't listen on {}; choose another with --listen ADDRESS:PORT",
@@ -52,6 +66,53 @@ impl Host {
         let address = listener
             .local_addr()
             .context("can't tell the listening address")?;
+        let url = format!("http://{address}{MCP_PATH}");
+        let local = LocalHost::open(&config, Some(url)).await?;
+        let options = http_options(&config);
+        let router = http::router(
+            local.service.clone(),
+            local.endpoint.clone(),
+            options.clone(),
+            authenticator(&config),
+        );
+        let shutdown = local.shutdown.subscribe();
+        let server = tokio::spawn(http::serve(listener, router, options, shutdown));
+        Ok(Host {
+            local,
+            address,
+            server,
+        })
+    }
+
+    /// Where MCP is served.
+    pub fn url(&self) -> String {
+        format!("http://{}{MCP_PATH}", self.address)
+    }
+
+    /// The tools as they are now.
+    pub fn tools(&self) -> Arc<Snapshot> {
+        self.local.tools()
+    }
+
+    /// Stops taking calls, brings runs to rest, and closes the store.
+    pub async fn stop(mut self) {
+        self.local.drain().await;
+        if let Ok(Err(error)) = self.server.await {
+            tracing::error!(%error, "the server ended with an error");
+        }
+        self.local.close().await;
+    }
+}
+
+impl LocalHost {
+    /// Opens the store, loads the plugins, recovers tasks and listens on the socket. The store is
+    /// first: while another process holds it, nothing else of the directory is touched.
+    pub async fn start(config: &Config) -> anyhow::Result<LocalHost> {
+        LocalHost::open(config, None).await
+    }
+
+    /// `url` is where it is also reached over HTTP.
+    async fn open(config: &Config, url: Option<String>) -> anyhow::Result<LocalHost> {
         let data_dir = config.data_dir.as_path();
         std::fs::create_dir_all(data_dir).with_context(|| {
             format!(
@@ -69,7 +130,7 @@ impl Host {
                 .await??
         };
         let sandbox = Sandbox::new(sandbox_limits(&config.limits), &data_dir.join("components"))?;
-        let catalog = Catalog::open(sandbox, Sources::from(&config), config.given.clone()).await;
+        let catalog = Catalog::open(sandbox, Sources::from(config), config.given.clone()).await;
         let scheduler = Scheduler::new(
             store.clone(),
             notifier.clone(),
@@ -89,39 +150,49 @@ impl Host {
 
         let key = request_state_key(&data_dir.join("request-state.key"))?;
         let shutdown = watch::Sender::new(false);
-        let options = http_options(&config);
-        let authenticator = authenticator(&config);
-        let router = http::router(
-            service,
-            options.clone(),
-            authenticator,
+        let endpoint = Endpoint::new(
+            service.clone(),
             key,
+            legacy_limits(&config.limits),
             shutdown.subscribe(),
         );
-        let server = tokio::spawn(http::serve(listener, router, options, shutdown.subscribe()));
         let upkeep = Upkeep::start(
             &catalog,
             &store,
             &scheduler,
             millis(config.limits.component_keep_ms),
             Serving::file(data_dir),
-            format!("http://{address}{MCP_PATH}"),
+            url.unwrap_or_else(|| format!("unix:{}", local::socket_path(data_dir).display())),
         );
-        Ok(Host {
-            address,
+        let lines = line_limits(&config.limits);
+        let (open, socket_clients) = watch::channel(0);
+        let socket = match local::bind(data_dir) {
+            Ok(listener) => {
+                let shutdown = shutdown.subscribe();
+                let serving = local::serve(listener, endpoint.clone(), lines, open, shutdown);
+                Some(tokio::spawn(serving))
+            }
+            Err(error) => {
+                let path = local::socket_path(data_dir);
+                tracing::warn!(
+                    path = %path.display(), %error,
+                    "no local socket: `longshore stdio` can't share this data directory meanwhile"
+                );
+                None
+            }
+        };
+        Ok(LocalHost {
             catalog,
             upkeep,
             scheduler,
             store,
-            drain_timeout: millis(config.limits.drain_timeout_ms),
+            service,
+            endpoint,
+            lines,
             shutdown,
-            server,
+            socket,
+            socket_clients,
         })
-    }
-
-    /// Where MCP is served.
-    pub fn url(&self) -> String {
-        format!("http://{}{MCP_PATH}", self.address)
     }
 
     /// The tools as they are now.
@@ -129,16 +200,52 @@ impl Host {
         self.catalog.snapshot()
     }
 
+    /// Serves the client on this process's standard input and output until it ends its side or the
+    /// host stops.
+    pub fn serve_stdio(&self) -> impl Future<Output = std::io::Result<()>> + Send + use<> {
+        let (endpoint, lines) = (self.endpoint.clone(), self.lines);
+        async move {
+            let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
+            endpoint
+                .serve_lines(&TenantId::local(), input, output, lines)
+                .await
+        }
+    }
+
+    /// Resolves when no other process is served over the socket.
+    pub async fn until_alone(&self) {
+        let mut clients = self.socket_clients.clone();
+        // An error means that there is no socket.
+        let _ = clients.wait_for(|open| *open == 0).await;
+    }
+
     /// Stops taking calls, brings runs to rest, and closes the store.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
+        self.drain().await;
+        self.close().await;
+    }
+
+    async fn drain(&mut self) {
         self.shutdown.send_replace(true);
         self.upkeep.stop().await;
-        self.scheduler.drain(self.drain_timeout).await;
-        if let Ok(Err(error)) = self.server.await {
-            tracing::error!(%error, "the server ended with an error");
+        self.scheduler.drain(self.lines.drain).await;
+    }
+
+    async fn close(self) {
+        if let Some(mut socket) = self.socket
+            && tokio::time::timeout(self.lines.drain, &mut socket)
+                .await
+                .is_err()
+        {
+            socket.abort();
         }
         self.store.close().await;
     }
+}
+
+/// Where another process finds the host of this configuration's data directory.
+pub fn socket_path(config: &Config) -> PathBuf {
+    local::socket_path(&config.data_dir)
 }
 
 fn authenticator(config: &Config) -> Authenticator {
@@ -181,6 +288,21 @@ fn service_limits(limits: &Limits) -> ServiceLimits {
         poll_interval_default: millis(limits.poll_interval_default_ms),
         cancel_grace_default: millis(limits.cancel_grace_default_ms),
         cancel_grace_max: millis(limits.cancel_grace_max_ms),
+    }
+}
+
+fn legacy_limits(limits: &Limits) -> LegacyLimits {
+    LegacyLimits {
+        sessions_max: size(limits.legacy_sessions_max),
+        session_idle: millis(limits.legacy_session_idle_ms),
+        reconnect: millis(limits.legacy_reconnect_ms),
+    }
+}
+
+fn line_limits(limits: &Limits) -> LineLimits {
+    LineLimits {
+        line_max_bytes: size(limits.request_body_max_bytes),
+        drain: millis(limits.drain_timeout_ms),
     }
 }
 

@@ -7,6 +7,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod http;
+pub mod local;
 pub mod mcp;
 pub mod notify;
 pub mod scheduler;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tracing::warn;
 
 use crate::catalog::{Catalog, Snapshot, Tool};
@@ -22,7 +22,7 @@ use crate::task::{
 };
 use crate::wasm::{Execution, Traits};
 
-pub use crate::scheduler::Saved;
+pub use crate::scheduler::{LiveQuestion, Saved};
 
 /// What the host does for its clients. Cheap to clone.
 #[derive(Clone)]
@@ -63,6 +63,8 @@ pub struct CallRequest {
     pub saved: Option<Saved>,
     /// The client's responses to the questions of that round, unchecked.
     pub responses: Map<String, Value>,
+    /// Where a client that is there, and takes no tasks, is asked while the tool waits.
+    pub live: Option<mpsc::Sender<LiveQuestion>>,
 }
 
 /// A call under way. Dropping it stops the tool, unless the call has become a task.
@@ -210,7 +212,10 @@ impl Service {
                 state: Pending::Task(Some(task)),
             });
         }
-        let asks = asks(&tool.declaration.traits, takes_tasks);
+        let asks = match request.live {
+            Some(client) if !takes_tasks => Asks::Live(client),
+            _ => asks(&tool.declaration.traits, takes_tasks),
+        };
         let may_become_task = matches!(asks, Asks::AsTask { .. });
         let saved = request.saved.unwrap_or_default();
         let call = self

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 /// What is logged when neither `--log` nor `RUST_LOG` says.
-pub const DEFAULT_FILTER: &str = "warn,longshore=info";
+pub const DEFAULT_FILTER: &str = "warn,longshore=info,rmcp=error";
 
 /// Starts logging with `filter`, else that of `RUST_LOG`, else `default`. The error says what is
 /// wrong with the filter.

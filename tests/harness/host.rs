@@ -69,19 +69,25 @@ impl Setup {
 
     /// The command line of `longshore` with this set-up's configuration written out.
     pub fn serve_command(&self) -> Command {
-        let config = self.path("longshore.toml");
-        std::fs::write(&config, &self.config).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longshore"));
-        command.arg("serve").arg("--config").arg(config);
+        let mut command = self.command("serve");
         command.arg("--listen").arg("127.0.0.1:0");
-        command.arg("--data-dir").arg(self.path("data"));
-        command.arg("--plugins").arg(self.path("plugins"));
         command.args(self.log.iter().flat_map(|filter| ["--log", filter]));
         command
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
+        command
+    }
+
+    /// The command line of a host that is not served over HTTP, or not only.
+    pub fn command(&self, name: &str) -> Command {
+        let config = self.path("longshore.toml");
+        std::fs::write(&config, &self.config).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longshore"));
+        command.arg(name).arg("--config").arg(config);
+        command.arg("--data-dir").arg(self.path("data"));
+        command.arg("--plugins").arg(self.path("plugins"));
         command.kill_on_drop(true);
         command
     }

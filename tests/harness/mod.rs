@@ -3,9 +3,13 @@
 mod client;
 mod command;
 mod host;
+mod legacy;
 mod server;
+mod stdio;
 
 pub use client::{Client, Messages, Reply};
 pub use command::{Ended, longshore, run};
 pub use host::{Host, Setup};
+pub use legacy::LegacyClient;
 pub use server::{Seen, Server};
+pub use stdio::StdioHost;

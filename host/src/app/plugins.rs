@@ -99,7 +99,7 @@ impl Upkeep {
         Upkeep { tasks, file }
     }
 
-    pub async fn stop(mut self) {
+    pub async fn stop(&mut self) {
         self.tasks.shutdown().await;
         // Gone already, or the next host writes its own.
         let _ = std::fs::remove_file(&self.file);

@@ -15,6 +15,7 @@ mod progress;
 mod render;
 mod serve;
 mod sse;
+mod stdio;
 mod store;
 mod task;
 mod tenant;
@@ -56,6 +57,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Serve plugins over MCP
     Serve(serve::ServeArgs),
+    /// Serve plugins to one client over standard input and output
+    Stdio(stdio::StdioArgs),
     /// Call a tool, follow its task, answer its questions
     Call(call::CallArgs),
     /// Look at a task and act on it
@@ -136,6 +139,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         match cli.command {
             Command::Demo(args) => demo::run(args).await,
             Command::Serve(args) => serve::run(args).await,
+            Command::Stdio(args) => stdio::run(args).await,
             Command::Call(args) => call::run(args).await,
             Command::Task(command) => task::run(command).await,
             Command::Plugin(command) => plugin::run(command).await,

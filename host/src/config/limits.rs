@@ -69,6 +69,12 @@ pub struct Limits {
     pub drain_timeout_ms: u64,
     /// Below this much free disk, new tasks are refused.
     pub free_disk_min_bytes: u64,
+    /// Sessions of clients with a handshake, open at once.
+    pub legacy_sessions_max: u64,
+    /// How long such a session may go without a request or an open stream.
+    pub legacy_session_idle_ms: u64,
+    /// How long such a session's call goes on after its stream broke.
+    pub legacy_reconnect_ms: u64,
     /// Threads that run guests.
     pub guest_threads: u64,
     /// Changes that may wait for the disk.
@@ -109,6 +115,9 @@ impl Default for Limits {
             poll_interval_default_ms: SECOND_MS,
             drain_timeout_ms: 10 * SECOND_MS,
             free_disk_min_bytes: 256 * MIB,
+            legacy_sessions_max: 256,
+            legacy_session_idle_ms: 300 * SECOND_MS,
+            legacy_reconnect_ms: 10 * SECOND_MS,
             guest_threads: u64::try_from(threads).unwrap_or(2).clamp(2, 64),
             store_queue_max: 1_024,
             store_cache_bytes: 64 * MIB,
@@ -148,7 +157,7 @@ impl Limits {
     /// The upper ends keep arithmetic and allocations sane; they are not recommendations. The
     /// instances together stay below the thousand slots a 4 GiB reservation each allows.
     #[rustfmt::skip]
-    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 31] {
+    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 34] {
         [
             ("request_body_max_bytes", self.request_body_max_bytes, KIB..=256 * MIB),
             ("request_body_timeout_ms", self.request_body_timeout_ms, 100..=600 * SECOND_MS),
@@ -178,6 +187,9 @@ impl Limits {
             ("poll_interval_default_ms", self.poll_interval_default_ms, 100..=3_600 * SECOND_MS),
             ("drain_timeout_ms", self.drain_timeout_ms, 0..=3_600 * SECOND_MS),
             ("free_disk_min_bytes", self.free_disk_min_bytes, MIB..=1_024 * GIB),
+            ("legacy_sessions_max", self.legacy_sessions_max, 1..=65_536),
+            ("legacy_session_idle_ms", self.legacy_session_idle_ms, 100..=DAY_MS),
+            ("legacy_reconnect_ms", self.legacy_reconnect_ms, 0..=3_600 * SECOND_MS),
             ("guest_threads", self.guest_threads, 1..=256),
             ("store_queue_max", self.store_queue_max, 1..=65_536),
             ("store_cache_bytes", self.store_cache_bytes, MIB..=16 * GIB),

@@ -123,6 +123,18 @@ pub fn accepts(headers: &HeaderMap) -> Result<Accepts, TurnedAway> {
     }
 }
 
+/// The handshake revisions answer with events.
+pub fn check_events(accepts: Accepts) -> Result<(), TurnedAway> {
+    if accepts.events {
+        Ok(())
+    } else {
+        Err(TurnedAway::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "a session answers with events; send `Accept: application/json, text/event-stream`",
+        ))
+    }
+}
+
 /// What is read and dropped of a body that is too large, bytes. A client that is still sending
 /// when the connection closes may never see why.
 const DISCARD_MAX_BYTES: usize = 8 * 1024 * 1024;

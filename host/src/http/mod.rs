@@ -1,5 +1,6 @@
-//! HTTP: one endpoint for MCP, two for whoever supervises the host. It checks who may speak and how
-//! much, hands the body on, and frames what comes back. It knows nothing of MCP's methods.
+//! HTTP: one endpoint for MCP in both eras, two for whoever supervises the host. It checks who may
+//! speak and how much, hands the body on, and frames what comes back. It knows nothing of MCP's
+//! methods.
 
 mod auth;
 mod guard;
@@ -13,18 +14,18 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{any, get};
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode};
-use tokio::sync::watch;
+use http::{HeaderValue, Method, StatusCode, request};
 
 pub use auth::{Authenticator, token_hash};
 pub use listener::serve;
 pub use options::HttpOptions;
 
-use crate::mcp::{self, Endpoint, Face, Outcome};
+use crate::mcp::{self, Endpoint, Face, Outcome, SessionError};
 use crate::service::Service;
+use crate::task::TenantId;
 
 /// Where MCP is served.
 pub const MCP_PATH: &str = "/mcp";
@@ -54,23 +55,21 @@ impl TurnedAway {
     }
 }
 
-/// The routes of a host. `request_state_key` seals what calls carry through their clients; streams
-/// end when `shutdown` becomes true.
+/// The routes of a host.
 pub fn router(
     service: Service,
+    endpoint: Endpoint,
     options: HttpOptions,
     authenticator: Authenticator,
-    request_state_key: [u8; 32],
-    shutdown: watch::Receiver<bool>,
 ) -> Router {
     let gate = Gate {
-        endpoint: Endpoint::new(service.clone(), request_state_key, shutdown),
+        endpoint,
         service,
         options,
         authenticator,
     };
     Router::new()
-        .route(MCP_PATH, post(answer).fallback(not_allowed))
+        .route(MCP_PATH, any(answer))
         .route("/healthz", get(async || "alive\n"))
         .route("/readyz", get(ready))
         .with_state(Arc::new(gate))
@@ -89,9 +88,20 @@ impl Gate {
         guard::check_host(&head.headers, &head.uri, &self.options)?;
         guard::check_origin(&head.headers, &self.options)?;
         let tenant = self.authenticator.tenant(&head.headers)?;
+        if head.method != Method::POST {
+            let has_stream = matches!(head.method, Method::GET | Method::DELETE);
+            return match has_stream && Endpoint::is_legacy(&head.headers, &[]) {
+                true => self.answer_legacy(tenant, head, Bytes::new()).await,
+                false => Ok(not_allowed()),
+            };
+        }
         guard::check_content_type(&head.headers)?;
         let accepts = guard::accepts(&head.headers)?;
         let body = guard::read_body(&head.headers, body, &self.options).await?;
+        if Endpoint::is_legacy(&head.headers, &body) {
+            guard::check_events(accepts)?;
+            return self.answer_legacy(tenant, head, body).await;
+        }
         let outcome = self
             .endpoint
             .answer(tenant, &body, Some(&head.headers), accepts.events)
@@ -108,10 +118,33 @@ impl Gate {
     }
 }
 
-async fn not_allowed() -> Response {
+impl Gate {
+    async fn answer_legacy(
+        &self,
+        tenant: &TenantId,
+        head: request::Parts,
+        body: Bytes,
+    ) -> Result<Response, TurnedAway> {
+        match self.endpoint.answer_legacy(tenant, head, body).await {
+            Ok(response) => Ok(response.map(Body::new)),
+            Err(error) => {
+                let status = match error {
+                    SessionError::Unknown => StatusCode::NOT_FOUND,
+                    SessionError::Full(_) | SessionError::Stopping => {
+                        StatusCode::SERVICE_UNAVAILABLE
+                    }
+                };
+                Err(TurnedAway::new(status, error.to_string()))
+            }
+        }
+    }
+}
+
+fn not_allowed() -> Response {
     let mut response = refuse(TurnedAway::new(
         StatusCode::METHOD_NOT_ALLOWED,
-        "only POST is served here: protocol version 2026-07-28 has no GET stream and no sessions",
+        "only POST is served here: protocol version 2026-07-28 has no GET stream and no sessions, \
+         and the older ones have both only with the Mcp-Session-Id that `initialize` gave",
     ));
     response
         .headers_mut()

@@ -14,6 +14,7 @@ use tokio::time::sleep;
 
 use super::envelope::{Request, text_of};
 use super::error::Refusal;
+use super::measure::Measure;
 use super::request_state::{Binding, Sealer};
 use super::wire::{self, Object};
 use super::{Output, RequestId, headers as mirrored, tasks};
@@ -22,7 +23,7 @@ use crate::task::{CallResult, Progress, TenantId};
 
 /// How long a call with a progress token may stay silent before its stream begins. A call that is
 /// answered sooner gets a plain response, and an error its HTTP status.
-const STREAM_AFTER: Duration = Duration::from_millis(500);
+pub const STREAM_AFTER: Duration = Duration::from_millis(500);
 
 /// Said first, and in the result, when a call runs within its request for want of Tasks (I8).
 const FALLBACK_NOTICE: &str = "this call runs within its request, because the client did not \
@@ -74,6 +75,7 @@ pub async fn call(
             takes_tasks: request.client.takes_tasks,
             saved,
             responses: tasks::read_responses(request)?.unwrap_or_default(),
+            live: None,
         })
         .await;
     let mut answering = Answering {
@@ -184,7 +186,7 @@ fn write_completed(out: &mut Object, result: &CallResult, is_fallback: bool) {
 }
 
 /// A result that says what went wrong.
-fn failure(text: &str) -> CallResult {
+pub fn failure(text: &str) -> CallResult {
     let mut json = Vec::new();
     wire::object(&mut json, |out| {
         out.objects("content", [text], |block, text| {
@@ -304,52 +306,33 @@ async fn changed(progress: &mut Option<watch::Receiver<Option<Progress>>>) -> bo
     }
 }
 
-/// Writes a call's progress notifications, whose `progress` always increases
-/// (basic/patterns/progress), whatever the tool reports.
+/// Writes a call's progress notifications.
 struct Meter {
     token: String,
-    last: Option<f64>,
-    /// Whether the tool has ever said how much is done.
-    is_measured: bool,
+    measure: Measure,
 }
 
 impl Meter {
     fn new(token: String) -> Meter {
         Meter {
             token,
-            last: None,
-            is_measured: false,
+            measure: Measure::default(),
         }
     }
 
     fn tell(&mut self, done: Option<f64>, total: Option<f64>, message: &str) -> Bytes {
-        let value = self.advance(done.filter(|done| done.is_finite()));
+        let (value, total) = self.measure.next(done, total);
         wire::notification("notifications/progress", |params| {
             params
                 .raw("progressToken", &self.token)
                 .number("progress", value);
-            if let Some(total) = total.filter(|_| self.is_measured) {
+            if let Some(total) = total {
                 params.number("total", total);
             }
             if !message.is_empty() {
                 params.text("message", message);
             }
         })
-    }
-
-    fn advance(&mut self, done: Option<f64>) -> f64 {
-        // So small that the next real value is larger, and large enough to be told apart.
-        const STEP: f64 = 1e-12;
-        self.is_measured |= done.is_some();
-        let value = match (self.last, done) {
-            (None, Some(done)) => done,
-            (Some(last), Some(done)) if done > last => done,
-            (Some(last), _) if self.is_measured => last + last.abs().max(1.0) * STEP,
-            (Some(last), _) => last + 1.0,
-            (None, None) => 0.0,
-        };
-        self.last = Some(value);
-        value
     }
 }
 
@@ -359,31 +342,6 @@ mod tests {
 
     fn text(bytes: &Bytes) -> &str {
         std::str::from_utf8(bytes).unwrap()
-    }
-
-    #[test]
-    fn progress_always_increases() {
-        let mut meter = Meter::new(r#""t""#.into());
-        let told: Vec<_> = [
-            None,
-            Some(0.0),
-            Some(0.0),
-            Some(1.0),
-            Some(0.5),
-            None,
-            Some(f64::NAN),
-            Some(2.0),
-            Some(3e15),
-            Some(3e15),
-        ]
-        .map(|done| meter.advance(done.filter(|done: &f64| done.is_finite())))
-        .into();
-        assert!(told.is_sorted_by(|a, b| a < b), "{told:?}");
-        assert_eq!(
-            (told[3], told[7], told[8]),
-            (1.0, 2.0, 3e15),
-            "the tool's own measure is told as it is"
-        );
     }
 
     #[test]

@@ -33,7 +33,7 @@ const LOG_LEVELS: [&str; 8] = [
 ];
 
 /// A request's id as the client wrote it, so that it goes back letter for letter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(String);
 
 impl RequestId {
@@ -150,6 +150,62 @@ pub fn read<'a>(
         Ok(message) => Ok(message),
         Err(refusal) => Err(Rejection { id, refusal }),
     }
+}
+
+/// What a stream of messages has to know of one before it is read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    pub id: Option<RequestId>,
+    method: String,
+    /// The request that this message cancels.
+    pub cancels: Option<RequestId>,
+}
+
+impl Head {
+    /// Reads what can be read; what is wrong is found when the message is.
+    pub fn read(body: &[u8]) -> Head {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Cancelled<'a> {
+            #[serde(borrow)]
+            request_id: &'a RawValue,
+        }
+        let Ok(frame) = read_frame(body) else {
+            return Head::default();
+        };
+        let method = frame.method.and_then(text_of).unwrap_or_default();
+        let cancels = match (&*method, frame.params) {
+            ("notifications/cancelled", Some(params)) => parse::<Cancelled>(params, "params")
+                .ok()
+                .map(|cancelled| RequestId(cancelled.request_id.get().to_owned())),
+            _ => None,
+        };
+        Head {
+            id: read_id(&frame).ok().flatten(),
+            method: method.into_owned(),
+            cancels,
+        }
+    }
+
+    /// Whether a client of either era may send this before it decides: it may ask which there are.
+    pub fn is_of_both_eras(&self) -> bool {
+        self.id.is_none() || self.method == "server/discover"
+    }
+
+    pub fn is_subscription(&self) -> bool {
+        self.method == "subscriptions/listen"
+    }
+}
+
+/// Whether a message opens a session of the handshake revisions.
+pub fn is_handshake(body: &[u8]) -> bool {
+    let opens = || {
+        let frame = read_frame(body).ok()?;
+        let method = text_of(frame.method?)?;
+        let params: Params = parse(frame.params?, "params").ok()?;
+        legacy_version(&method, &params)
+    };
+    opens().is_some()
 }
 
 fn read_frame(body: &[u8]) -> Result<Frame<'_>, Refusal> {

@@ -175,7 +175,7 @@ fn every_request_carries_its_version_and_capabilities() {
 1 400 -32602 params._meta.progressToken has to be a string or an integer of at most 1024 bytes
 1 400 -32602 params._meta["io.modelcontextprotocol/logLevel"] has to be one of debug, info, notice, warning, error, critical, alert, emergency
 1 400 -32602 params._meta["io.modelcontextprotocol/protocolVersion"] has to be a string; example: "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
-1 400 -32022 protocol version `1900-01-01` is not served; send one of `2026-07-28` in the MCP-Protocol-Version header and in params._meta["io.modelcontextprotocol/protocolVersion"] of every request (there is no initialize handshake)
+1 400 -32022 protocol version `1900-01-01` is not served; send one of `2026-07-28` in the MCP-Protocol-Version header and in params._meta["io.modelcontextprotocol/protocolVersion"] of every request, or open a session with `initialize` for an older one
 1 Discover
 "###);
 }
@@ -210,7 +210,7 @@ fn methods_of_other_revisions_are_unknown_and_a_handshake_hears_the_versions() {
 "a" 404 -32601 no method `tasks/list`; a client keeps the ids of its tasks
 "a" 404 -32601 no method `tasks/result`; tasks/get has the result once the task is completed
 "a" 404 -32601 no method `notifications/initialized`; protocol version 2026-07-28 has no handshake: send every request with its own _meta
-0 400 -32022 protocol version `2025-11-25` is not served; send one of `2026-07-28` in the MCP-Protocol-Version header and in params._meta["io.modelcontextprotocol/protocolVersion"] of every request (there is no initialize handshake)
+0 400 -32022 protocol version `2025-11-25` is not served; send one of `2026-07-28` in the MCP-Protocol-Version header and in params._meta["io.modelcontextprotocol/protocolVersion"] of every request, or open a session with `initialize` for an older one
 "###);
 }
 
@@ -322,7 +322,7 @@ fn headers_have_to_say_what_the_body_says() {
 1 400 -32020 header mismatch: Mcp-Method is `TOOLS/LIST`, but method of the body is `tools/list`
 1 400 -32020 header mismatch: MCP-Protocol-Version is `v999`, but _meta["io.modelcontextprotocol/protocolVersion"] of the body is `2026-07-28`
 1 400 -32020 header mismatch: MCP-Protocol-Version is sent twice
-1 400 -32022 protocol version `2025-11-25` is not served; send one of `2026-07-28` in the MCP-Protocol-Version header and in params._meta["io.modelcontextprotocol/protocolVersion"] of every request (there is no initialize handshake)
+1 400 -32022 protocol version `2025-11-25` is not served; send one of `2026-07-28` in the MCP-Protocol-Version header and in params._meta["io.modelcontextprotocol/protocolVersion"] of every request, or open a session with `initialize` for an older one
 1 400 -32602 params._meta is missing; example: "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 1 400 -32020 header mismatch: Mcp-Name is missing; send `Mcp-Name: =?base64?Z3LDqWV0?=`
 1 400 -32020 header mismatch: Mcp-Name is `greet`, but params.name of the body is `gréet`

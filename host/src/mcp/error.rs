@@ -43,7 +43,7 @@ pub enum Refusal {
     #[error(
         "protocol version `{requested}` is not served; send one of `{served}` in the \
          MCP-Protocol-Version header and in params._meta[\"io.modelcontextprotocol/protocolVersion\"] \
-         of every request (there is no initialize handshake)",
+         of every request, or open a session with `initialize` for an older one",
         served = VERSIONS.join("`, `")
     )]
     UnsupportedVersion { requested: String },
@@ -311,7 +311,7 @@ mod tests {
 200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"params.taskId is missing"}}
 200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no resource `test://nothing`; resources/list has them","data":{"uri":"test://nothing"}}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32020,"message":"header mismatch: Mcp-Name is missing"}}
-400 {"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"protocol version `1900-01-01` is not served; send one of `2026-07-28` in the MCP-Protocol-Version header and in params._meta[\"io.modelcontextprotocol/protocolVersion\"] of every request (there is no initialize handshake)","data":{"supported":["2026-07-28"],"requested":"1900-01-01"}}}
+400 {"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"protocol version `1900-01-01` is not served; send one of `2026-07-28` in the MCP-Protocol-Version header and in params._meta[\"io.modelcontextprotocol/protocolVersion\"] of every request, or open a session with `initialize` for an older one","data":{"supported":["2026-07-28"],"requested":"1900-01-01"}}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32021,"message":"`tasks/get` needs the client's Tasks extension; declare it in this request's params._meta: \"io.modelcontextprotocol/clientCapabilities\": {\"extensions\": {\"io.modelcontextprotocol/tasks\": {}}}","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}
 200 {"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"20000 bytes of the call's state do not fit into a requestState of at most 16384 bytes; declare the Tasks extension, so that the host keeps the state"}}
 200 {"jsonrpc":"2.0","id":7,"error":{"code":-31000,"message":"64 subscription streams are open, and a tenant may have 64; close one and try again"}}

@@ -21,6 +21,11 @@ const NAME: &str = "Mcp-Name";
 /// Up to here every whole number is exact in every client (server/tools, "x-mcp-header").
 const SAFE_INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
 
+/// Whether the header names a version of the modern era.
+pub fn names_served_version(headers: &HeaderMap) -> bool {
+    matches!(one(headers, VERSION), Ok(Some(version)) if VERSIONS.contains(&version))
+}
+
 /// The version the header asks for, when it is one that is not served.
 pub fn foreign_version(headers: &HeaderMap) -> Option<String> {
     let version = one(headers, VERSION).ok()??;

@@ -46,6 +46,21 @@ impl ListCache {
         })))
     }
 
+    /// A page of tools as JSON texts, and the cursor of the next.
+    pub fn page(
+        &self,
+        snapshot: Arc<Snapshot>,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<String>, Option<String>), Refusal> {
+        let after = match cursor {
+            Some(cursor) => Some(decode_cursor(cursor).ok_or_else(foreign_cursor)?),
+            None => None,
+        };
+        let tools = self.written(snapshot);
+        let (page, next) = tools.page(after.as_deref());
+        Ok((page.iter().map(|(_, json)| json.clone()).collect(), next))
+    }
+
     fn written(&self, snapshot: Arc<Snapshot>) -> Arc<Written> {
         // Only whole values are ever put in, so a panic elsewhere left nothing broken.
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,17 +149,22 @@ fn read_cursor(request: &Request) -> Result<Option<String>, Refusal> {
         return Ok(None);
     };
     text_of(raw)
-        .and_then(|text| URL_SAFE_NO_PAD.decode(&*text).ok())
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-        .and_then(|text| text.strip_prefix(CURSOR_PREFIX).map(str::to_owned))
+        .and_then(|text| decode_cursor(&text))
         .map(Some)
-        .ok_or_else(|| {
-            Refusal::InvalidParams(
-                "params.cursor is not a nextCursor of this host; leave it out to start at the \
-                 first page"
-                    .into(),
-            )
-        })
+        .ok_or_else(foreign_cursor)
+}
+
+fn decode_cursor(cursor: &str) -> Option<String> {
+    let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    text.strip_prefix(CURSOR_PREFIX).map(str::to_owned)
+}
+
+fn foreign_cursor() -> Refusal {
+    Refusal::InvalidParams(
+        "params.cursor is not a nextCursor of this host; leave it out to start at the first page"
+            .into(),
+    )
 }
 
 fn write_tool(name: &str, declaration: &Declaration) -> String {

@@ -1,6 +1,7 @@
-//! MCP's modern era (2026-07-28 and the Tasks extension), whatever carries it: one message in, one
-//! message or a stream of messages out. It owns the wire's shapes and errors; it keeps no state but
-//! caches and counts, and knows nothing of HTTP beyond the headers that repeat a message.
+//! MCP, whatever carries it. The modern era (2026-07-28 and the Tasks extension) is written here: one
+//! message in, one message or a stream of messages out. The handshake revisions are in `legacy`. It
+//! owns the wire's shapes and errors; it keeps no state but caches, counts and legacy sessions, and
+//! knows nothing of HTTP beyond the headers that repeat a message.
 
 mod call;
 mod client;
@@ -8,23 +9,31 @@ mod discover;
 mod envelope;
 mod error;
 mod headers;
+mod legacy;
+mod lines;
 mod list;
 mod listen;
+mod measure;
 mod request_state;
 mod tasks;
 mod wire;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use http::{HeaderMap, StatusCode};
+use http_body_util::combinators::BoxBody;
 use tokio::sync::watch;
 
 pub use envelope::RequestId;
 use envelope::{Rejection, Request};
 use error::Refusal;
 pub use error::{Face, INVALID_REQUEST};
+use legacy::Legacy;
+pub use legacy::{LegacyLimits, SessionError};
+pub use lines::LineLimits;
 use listen::Streams;
 use request_state::Sealer;
 pub use wire::failure;
@@ -33,7 +42,7 @@ use crate::clock::Clock;
 use crate::service::Service;
 use crate::task::TenantId;
 
-/// The protocol versions served, newest first.
+/// The protocol versions served without a handshake, newest first.
 pub const VERSIONS: [&str; 1] = ["2026-07-28"];
 
 /// Answers messages. Cheap to clone.
@@ -43,8 +52,9 @@ pub struct Endpoint(Arc<Parts>);
 struct Parts {
     service: Service,
     sealer: Arc<Sealer>,
-    tools: list::ListCache,
+    tools: Arc<list::ListCache>,
     streams: Arc<Streams>,
+    legacy: Legacy,
     shutdown: watch::Receiver<bool>,
 }
 
@@ -60,6 +70,9 @@ pub enum Outcome {
 }
 
 pub type Messages = BoxStream<'static, Bytes>;
+
+/// The body of an answer to a client of the handshake revisions.
+pub type LegacyBody = BoxBody<Bytes, Infallible>;
 
 /// How a request was answered.
 enum Output {
@@ -131,15 +144,43 @@ impl Endpoint {
     pub fn new(
         service: Service,
         request_state_key: [u8; 32],
+        legacy: LegacyLimits,
         shutdown: watch::Receiver<bool>,
     ) -> Endpoint {
+        let tools = Arc::<list::ListCache>::default();
+        let legacy = Legacy::new(
+            service.clone(),
+            Arc::clone(&tools),
+            legacy,
+            shutdown.clone(),
+        );
         Endpoint(Arc::new(Parts {
             service,
             sealer: Arc::new(Sealer::new(request_state_key, Clock::system())),
-            tools: list::ListCache::default(),
+            tools,
             streams: Arc::default(),
+            legacy,
             shutdown,
         }))
+    }
+
+    /// Whether an HTTP request belongs to the handshake revisions: an `initialize`, or one with a
+    /// session. One that names a version of the modern era never does.
+    pub fn is_legacy(headers: &HeaderMap, body: &[u8]) -> bool {
+        if headers::names_served_version(headers) {
+            return false;
+        }
+        headers.contains_key(legacy::SESSION_HEADER) || envelope::is_handshake(body)
+    }
+
+    /// Answers one HTTP request of the handshake revisions.
+    pub async fn answer_legacy(
+        &self,
+        tenant: &TenantId,
+        head: http::request::Parts,
+        body: Bytes,
+    ) -> Result<http::Response<LegacyBody>, SessionError> {
+        self.0.legacy.answer(tenant, head, body).await
     }
 
     /// Answers one message of an authenticated tenant. `headers` are those of its HTTP request;
@@ -199,6 +240,12 @@ impl Parts {
             Method::Listen => Err(Refusal::NeedsStream),
         }
     }
+}
+
+/// Resolves when the host stops, also when whoever would say so is gone.
+async fn stopping(shutdown: &mut watch::Receiver<bool>) {
+    // The guard this yields must not live on in the caller.
+    let _ = shutdown.wait_for(|is_stopping| *is_stopping).await;
 }
 
 fn refused(id: Option<&RequestId>, refusal: &Refusal) -> Outcome {

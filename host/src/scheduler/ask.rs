@@ -1,11 +1,16 @@
-//! A run's questions: asked once (I7), answered within the call, by a task that waits in memory, or
-//! by one that is parked meanwhile.
+//! A run's questions: asked once (I7), answered within the call, by a client that is there, by a task
+//! that waits in memory, or by one that is parked meanwhile.
+
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::drive::CallOutcome;
-use super::journal::{DurableJournal, Lookup};
+use super::journal::{DurableJournal, LiveQuestion, Lookup};
 use super::run::{Abandoned, Run, Signal};
 use crate::schema;
 use crate::task::{Answer, Ask, InputRequest};
+
+/// How often a client that is there is asked the same, when its answers do not fit.
+const LIVE_ATTEMPTS_MAX: usize = 3;
 
 /// Why a question has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +43,7 @@ impl Run {
                 self.reply(CallOutcome::Asks(missing, saved));
                 Err(Abandoned)
             }
+            Lookup::AskLive(client) => self.ask_live(&client, &requests).await,
             Lookup::BecomesTask => match self.promote().await {
                 Ok(()) => self.ask_as_task(requests).await,
                 Err(error) => Ok(Err(InputError::Unsupported(error.to_string()))),
@@ -120,14 +126,90 @@ impl Run {
         durable: &DurableJournal,
         requests: &[InputRequest],
     ) -> Result<Result<Vec<Answer>, InputError>, Abandoned> {
-        let Ok(_held) = self.0.scheduler.0.held.clone().try_acquire_owned() else {
+        match self.hold() {
+            Ok(_held) => self.wait(durable, requests).await,
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    fn hold(&self) -> Result<OwnedSemaphorePermit, InputError> {
+        let held = self.0.scheduler.0.held.clone().try_acquire_owned();
+        held.map_err(|_| {
             let max = self.0.scheduler.0.limits.held_instances_max;
-            return Ok(Err(InputError::Unsupported(format!(
+            InputError::Unsupported(format!(
                 "{max} tools wait for answers in memory, which is the limit; a tool that declares \
-                 recovery `resume` waits without memory"
-            ))));
+                 recovery `resume` waits without memory, in a task"
+            ))
+        })
+    }
+
+    /// Asks a client that is there, one question after the other, with the instance in memory (I6).
+    async fn ask_live(
+        &self,
+        client: &mpsc::Sender<LiveQuestion>,
+        requests: &[InputRequest],
+    ) -> Result<Result<Vec<Answer>, InputError>, Abandoned> {
+        let _held = match self.hold() {
+            Ok(held) => held,
+            Err(error) => return Ok(Err(error)),
         };
-        self.wait(durable, requests).await
+        let mut answers = Vec::with_capacity(requests.len());
+        for request in requests {
+            let known = self.0.journal.lock().await.answer(&request.key);
+            let answer = match known {
+                Some(answer) => answer,
+                None => match self.ask_once_live(client, request).await {
+                    Ok(answer) => answer,
+                    Err(error) => return Ok(Err(error)),
+                },
+            };
+            let mut journal = self.0.journal.lock().await;
+            journal.keep_answer(request.key.clone(), answer.clone());
+            answers.push(answer);
+        }
+        Ok(Ok(answers))
+    }
+
+    async fn ask_once_live(
+        &self,
+        client: &mpsc::Sender<LiveQuestion>,
+        request: &InputRequest,
+    ) -> Result<Answer, InputError> {
+        let mut wrong = String::new();
+        for _ in 0..LIVE_ATTEMPTS_MAX {
+            let (reply, answered) = oneshot::channel();
+            let question = LiveQuestion {
+                request: request.clone(),
+                reply,
+            };
+            let response = async {
+                client.send(question).await.ok()?;
+                answered.await.ok()
+            };
+            let response = tokio::select! {
+                response = response => response,
+                () = self.told_to_stop() => None,
+            };
+            match response {
+                // Whoever could answer is gone, or the call is stopped: which is the same.
+                None => return Err(InputError::Stopped),
+                Some(Err(reason)) => return Err(InputError::Unsupported(reason)),
+                Some(Ok(response)) => match schema::read_answer(&request.ask, &response) {
+                    Ok(answer) => return Ok(answer),
+                    Err(mismatch) => wrong = mismatch.to_string(),
+                },
+            }
+        }
+        Err(InputError::Unsupported(format!(
+            "the client's answer to `{}` does not fit: {wrong}",
+            request.key
+        )))
+    }
+
+    async fn told_to_stop(&self) {
+        let mut signal = self.0.signal.subscribe();
+        // The guard this yields must not live on in the caller.
+        let _ = signal.wait_for(|signal| signal.cancel.is_some()).await;
     }
 
     async fn wait(

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot};
 use tracing::{error, warn};
 
 use super::ask::InputError;
@@ -27,8 +28,16 @@ pub struct Saved {
     pub external_reference: Option<ExternalReference>,
 }
 
+/// A question on its way to a client that answers while the guest waits.
+#[derive(Debug)]
+pub struct LiveQuestion {
+    pub request: InputRequest,
+    /// The client's response, unchecked, or in words why there is none.
+    pub reply: oneshot::Sender<Result<Value, String>>,
+}
+
 /// How a call that is not a task yet asks its questions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Asks {
     /// Round by round: the run ends, and the call comes again with answers.
     InRounds,
@@ -38,6 +47,8 @@ pub enum Asks {
         first: BTreeSet<String>,
         always: bool,
     },
+    /// One by one, of a client that is there; the instance waits meanwhile.
+    Live(mpsc::Sender<LiveQuestion>),
     /// Not at all; the text says why.
     Refused(String),
 }
@@ -99,6 +110,7 @@ impl Note {
 pub(super) enum Lookup {
     Answered(Vec<Answer>),
     NextRound(Vec<InputRequest>, Saved),
+    AskLive(mpsc::Sender<LiveQuestion>),
     BecomesTask,
     AskAsTask,
     Refused(String),
@@ -126,6 +138,21 @@ impl Journal {
             Journal::Memory(memory) => Ok(memory.saved.steps.get(name).cloned()),
             Journal::Durable(durable) => durable.read(durable.store.step(&durable.key, name)),
             Journal::Closed => Err(Abandoned),
+        }
+    }
+
+    /// The answer there is to a question already.
+    pub fn answer(&self, key: &InputKey) -> Option<Answer> {
+        match self {
+            Journal::Memory(memory) => memory.saved.answers.get(key).cloned(),
+            Journal::Durable(_) | Journal::Closed => None,
+        }
+    }
+
+    /// Keeps an answer that was given live, so that it is asked for once (I7).
+    pub fn keep_answer(&mut self, key: InputKey, answer: Answer) {
+        if let Journal::Memory(memory) = self {
+            memory.saved.answers.insert(key, answer);
         }
     }
 
@@ -164,6 +191,7 @@ impl MemoryJournal {
         }
         let in_rounds = match &self.asks {
             Asks::Refused(reason) => return Lookup::Refused(reason.clone()),
+            Asks::Live(client) => return Lookup::AskLive(client.clone()),
             Asks::InRounds => true,
             Asks::AsTask { first, .. } => requests
                 .iter()

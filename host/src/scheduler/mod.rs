@@ -26,7 +26,7 @@ use tracing::{error, info};
 
 pub use ask::InputError;
 pub use drive::{CallOutcome, StartedCall};
-pub use journal::{Asks, Saved};
+pub use journal::{Asks, LiveQuestion, Saved};
 pub use run::{Abandoned, Run, RunContext, StepError, Stopped};
 pub use submission::Submission;
 

@@ -601,6 +601,55 @@ async fn a_tool_that_must_be_a_task_asks_first_and_then_becomes_one() {
 }
 
 #[tokio::test]
+async fn a_client_that_is_there_is_asked_once_while_even_a_tool_that_can_not_restart_waits() {
+    let host = Fixture::new(|_, run| async move {
+        let first = ask(&run, "go").await;
+        let again = ask(&run, "go").await;
+        match (first, again) {
+            (Ok(first), Ok(again)) if first == again => returned("went"),
+            (first, again) => panic!("{first:?}, then {again:?}"),
+        }
+    });
+    let (client, mut questions) = mpsc::channel(1);
+    let call = submission("t", Recovery::Fail);
+    let start = host
+        .scheduler
+        .start_call(call, Asks::Live(client), Saved::default(), Map::new());
+    let mut call = start.await.unwrap();
+    for content in [json!({"ok": "maybe"}), json!({"ok": true})] {
+        let asked = questions.recv().await.expect("a question");
+        assert_eq!(asked.request, question("go"));
+        let response = json!({"action": "accept", "content": content});
+        asked.reply.send(Ok(response)).unwrap();
+    }
+    let outcome = call.outcome().await;
+    assert!(matches!(outcome, CallOutcome::Ended(end) if end == returned("went")));
+    assert!(questions.recv().await.is_none());
+}
+
+#[tokio::test]
+async fn a_question_that_waits_for_a_client_that_goes_away_is_stopped() {
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    let host = Fixture::new(move |_, run| {
+        let ended = ended.clone();
+        async move {
+            let end = run.request_input(vec![question("go")]).await;
+            ended.send(end).unwrap();
+            returned("late")
+        }
+    });
+    let (client, mut questions) = mpsc::channel(1);
+    let call = submission("t", Recovery::Fail);
+    let start = host
+        .scheduler
+        .start_call(call, Asks::Live(client), Saved::default(), Map::new());
+    let call = start.await.unwrap();
+    let _asked = questions.recv().await.expect("a question");
+    drop(call);
+    assert_eq!(ends.recv().await, Some(Ok(Err(InputError::Stopped))));
+}
+
+#[tokio::test]
 async fn a_call_whose_client_goes_away_is_told_to_stop() {
     let (ended, mut ends) = mpsc::unbounded_channel();
     let host = Fixture::new(move |_, run| {

@@ -1,0 +1,169 @@
+//! `longshore stdio`: the host of one client that starts it, over standard input and output. Beside
+//! another host of the same data directory it is a bridge to that one. Nothing but the protocol's
+//! messages goes to standard output.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use tokio::io::{AsyncWriteExt, copy};
+use tokio::net::UnixStream;
+use tokio::time::{Instant, sleep};
+
+use super::exit::{Exit, Failure};
+use super::serve::Stop;
+use super::text;
+use crate::app::{LocalHost, socket_path};
+use crate::config::{Config, Overrides};
+use crate::store::OpenError;
+
+const EXAMPLES: &str = "\
+Examples:
+  longshore stdio
+  longshore stdio --plugins /opt/plugins --data-dir ~/.local/share/longshore
+
+A client starts it: its configuration names this command. Several clients may share a data
+directory; one process holds it, the others pass everything on to that one.
+
+It ends when its standard input does. Tasks go on at the next start, also of `longshore serve`
+without tenants.";
+
+/// How often the other host is looked for while it starts or stops.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long it is looked for, on top of what a stopping host may take.
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct StdioArgs {
+    /// The configuration [default: ./longshore.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where tasks are kept [default: ./longshore-data]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// A directory of plugins [default: ./plugins.d]
+    #[arg(long, value_name = "DIR")]
+    pub plugins: Option<PathBuf>,
+    /// One plugin's directory, beside the others; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub plugin: Vec<PathBuf>,
+}
+
+/// Who serves the client.
+enum Served {
+    Here(LocalHost),
+    There(UnixStream),
+}
+
+pub async fn run(args: StdioArgs) -> Result<Exit, Failure> {
+    let overrides = Overrides {
+        listen: None,
+        data_dir: args.data_dir,
+        plugins_dir: args.plugins,
+        plugin_dirs: args.plugin,
+    };
+    let config = Config::load(args.config.as_deref(), overrides)?;
+    // Signals that come while the host starts must not be lost.
+    let mut stop = Stop::listen()?;
+    match find(&config).await? {
+        Served::Here(host) => serve(host, stop).await,
+        Served::There(stream) => tokio::select! {
+            bridged = bridge(stream) => bridged,
+            () = stop.wait() => Ok(Exit::Done),
+        },
+    }
+}
+
+/// Takes the data directory, or finds the host that has it. Both may take a moment: that host may be
+/// starting or stopping.
+async fn find(config: &Config) -> Result<Served, Failure> {
+    let socket = socket_path(config);
+    let patience = Duration::from_millis(config.limits.drain_timeout_ms) + RETRY_MAX;
+    let deadline = Instant::now() + patience;
+    loop {
+        let error = match LocalHost::start(config).await {
+            Ok(host) => return Ok(Served::Here(host)),
+            Err(error) => error,
+        };
+        if !matches!(error.downcast_ref(), Some(OpenError::InUse(_))) {
+            return Err(Failure::usage(format!("{error:#}")));
+        }
+        if let Ok(stream) = UnixStream::connect(&socket).await {
+            return Ok(Served::There(stream));
+        }
+        if Instant::now() >= deadline {
+            return Err(unreachable_host(&socket, &error));
+        }
+        sleep(RETRY_INTERVAL).await;
+    }
+}
+
+fn unreachable_host(socket: &Path, error: &anyhow::Error) -> Failure {
+    Failure::usage(format!(
+        "{error:#}; nor can that process be reached at {}",
+        socket.display()
+    ))
+}
+
+async fn serve(host: LocalHost, mut stop: Stop) -> Result<Exit, Failure> {
+    for (name, reason) in &host.tools().failures {
+        eprintln!(
+            "{} {}: {}",
+            text::red("failed"),
+            text::plain(name),
+            text::plain(reason)
+        );
+    }
+    let mut serving = tokio::spawn(host.serve_stdio());
+    let ended = tokio::select! {
+        ended = &mut serving => {
+            // Other clients' processes go through this one.
+            tokio::select! {
+                () = host.until_alone() => {}
+                () = stop.wait() => {}
+            }
+            Some(ended)
+        }
+        () = stop.wait() => None,
+    };
+    tokio::select! {
+        () = host.stop() => {}
+        () = stop.wait() => return Ok(Exit::Interrupted),
+    }
+    match ended {
+        None => {
+            // What the client asked for was answered while the host came to rest.
+            serving.abort();
+            Ok(Exit::Done)
+        }
+        Some(Ok(Ok(()))) => Ok(Exit::Done),
+        Some(Ok(Err(error))) => Err(Failure::failed(format!("the client broke off: {error}"))),
+        Some(Err(error)) => Err(Failure::failed(format!(
+            "serving ended unexpectedly: {error}"
+        ))),
+    }
+}
+
+/// Passes everything on, both ways, until the client or the other host ends.
+async fn bridge(stream: UnixStream) -> Result<Exit, Failure> {
+    let (mut from_host, mut to_host) = stream.into_split();
+    let up = tokio::spawn(async move {
+        copy(&mut tokio::io::stdin(), &mut to_host).await?;
+        to_host.shutdown().await
+    });
+    let mut output = tokio::io::stdout();
+    let down = copy(&mut from_host, &mut output).await;
+    let flushed = output.flush().await;
+    // The host ends its side after the client has ended its own, or because it stops.
+    let is_client_done = up.is_finished();
+    up.abort();
+    match down.and(flushed.map(|()| 0)) {
+        Ok(_) if is_client_done => Ok(Exit::Done),
+        Ok(_) => Err(Failure::failed(
+            "the host that holds the data directory has stopped; start this command again",
+        )),
+        Err(error) => Err(Failure::failed(format!("the connection broke: {error}"))),
+    }
+}

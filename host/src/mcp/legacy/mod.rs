@@ -1,0 +1,209 @@
+//! MCP's handshake revisions (2025-11-25, 2025-06-18, 2025-03-26), for clients that open with
+//! `initialize`. It calls the same service as the modern era, asks while the tool waits, and never
+//! shows a task. The protocol itself is rmcp's, which nothing outside this folder names.
+
+mod ask;
+mod call;
+mod server;
+mod sessions;
+mod streams;
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, request};
+use http_body_util::Full;
+use http_body_util::combinators::BoxBody;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::list::ListCache;
+use super::stopping;
+use crate::service::Service;
+use crate::task::TenantId;
+use server::{LegacyServer, Offer};
+use sessions::{Sessions, TENANT};
+
+/// The session of a request, given by the answer to `initialize`.
+pub const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
+
+/// What rmcp insists on; who may be answered with events was settled before.
+const ACCEPT_BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+
+/// How long a client is told to wait before it takes up a stream that broke.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Limits of the handshake revisions; every one is a configuration key of the same name with the
+/// prefix `legacy_`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LegacyLimits {
+    /// Sessions open at once, all tenants together.
+    pub sessions_max: usize,
+    /// How long a session may go without a request or an open stream.
+    pub session_idle: Duration,
+    /// How long a call goes on after its stream broke, for its client to take it up again.
+    pub reconnect: Duration,
+}
+
+impl Default for LegacyLimits {
+    fn default() -> LegacyLimits {
+        LegacyLimits {
+            sessions_max: 256,
+            session_idle: Duration::from_secs(300),
+            reconnect: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why a request reaches no session.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum SessionError {
+    /// Closed, expired, foreign and invented ids: all look the same (I4).
+    #[error("no such session: it has ended, or never was; open a new one with `initialize`")]
+    Unknown,
+    #[error(
+        "{0} sessions are open, which is the limit; close one with DELETE, or try again when some \
+         have idled out"
+    )]
+    Full(usize),
+    #[error("the host is stopping; open a new session when it is back")]
+    Stopping,
+}
+
+/// Serves the handshake revisions. Cheap to clone.
+#[derive(Clone)]
+pub struct Legacy(Arc<Parts>);
+
+struct Parts {
+    offer: Offer,
+    http: StreamableHttpService<LegacyServer, Sessions>,
+    sessions: Arc<Sessions>,
+    /// Ends every session.
+    ending: CancellationToken,
+    shutdown: watch::Receiver<bool>,
+    _keeper: AbortOnDropHandle<()>,
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        self.ending.cancel();
+    }
+}
+
+impl Legacy {
+    /// Sessions take no new calls once `shutdown` is true, and end when the last call has.
+    pub(super) fn new(
+        service: Service,
+        tools: Arc<ListCache>,
+        limits: LegacyLimits,
+        shutdown: watch::Receiver<bool>,
+    ) -> Legacy {
+        let ending = CancellationToken::new();
+        let offer = Offer {
+            service,
+            tools,
+            calls: Arc::new(watch::Sender::new(0)),
+        };
+        let sessions = Arc::new(Sessions::new(limits));
+        let made_of = offer.clone();
+        let http = StreamableHttpService::new(
+            move || Ok(LegacyServer::new(made_of.clone(), TENANT.get())),
+            Arc::clone(&sessions),
+            http_config(ending.clone()),
+        );
+        let keeper = keep(
+            Arc::clone(&sessions),
+            offer.calls.subscribe(),
+            shutdown.clone(),
+            ending.clone(),
+        );
+        Legacy(Arc::new(Parts {
+            offer,
+            http,
+            sessions,
+            ending,
+            shutdown,
+            _keeper: AbortOnDropHandle::new(tokio::spawn(keeper)),
+        }))
+    }
+
+    /// Answers one HTTP request of an authenticated tenant: an `initialize`, or one with a session.
+    pub async fn answer(
+        &self,
+        tenant: &TenantId,
+        mut head: request::Parts,
+        body: Bytes,
+    ) -> Result<Response<BoxBody<Bytes, Infallible>>, SessionError> {
+        let session = session(&head.headers);
+        // Calls that are running are seen to their end: their clients may still answer and cancel.
+        if session.is_none() && *self.0.shutdown.borrow() {
+            return Err(SessionError::Stopping);
+        }
+        self.0.sessions.check(session, tenant)?;
+        head.headers.insert(ACCEPT, ACCEPT_BOTH);
+        let request = Request::from_parts(head, Full::new(body));
+        let answering = self.0.http.handle(request);
+        Ok(TENANT.scope(tenant.clone(), answering).await)
+    }
+
+    /// Serves one client over a pair of byte streams, a message a line, until it ends its side.
+    pub(super) async fn serve_lines(
+        &self,
+        tenant: TenantId,
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+        line_max_bytes: usize,
+    ) -> io::Result<()> {
+        let server = LegacyServer::new(self.0.offer.clone(), tenant);
+        let transport = AsyncRwTransport::new(reader, writer).with_max_line_length(line_max_bytes);
+        let ending = self.0.ending.child_token();
+        let serving = rmcp::service::serve_server_with_ct(server, transport, ending);
+        let running = serving.await.map_err(io::Error::other)?;
+        running.waiting().await.map_err(io::Error::other)?;
+        Ok(())
+    }
+}
+
+/// The session a request belongs to; an unreadable id is one that nobody has.
+fn session(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(SESSION_HEADER)?;
+    Some(value.to_str().unwrap_or_default())
+}
+
+fn http_config(ending: CancellationToken) -> StreamableHttpServerConfig {
+    let mut config = StreamableHttpServerConfig::default();
+    // Host, Origin and size were checked before a request comes here.
+    config.allowed_hosts = Vec::new();
+    config.max_request_body_bytes = usize::MAX;
+    // Only a call's stream can be taken up again, and the session tells its own stream so.
+    config.sse_retry = None;
+    config.cancellation_token = ending;
+    config
+}
+
+/// Ends what nobody uses; after the shutdown began, waits for the calls and ends everything.
+async fn keep(
+    sessions: Arc<Sessions>,
+    mut calls: watch::Receiver<usize>,
+    mut shutdown: watch::Receiver<bool>,
+    ending: CancellationToken,
+) {
+    let mut tick = tokio::time::interval(sessions.sweep_interval());
+    loop {
+        tokio::select! {
+            _ = tick.tick() => sessions.sweep().await,
+            () = stopping(&mut shutdown) => break,
+        }
+    }
+    let _ = calls.wait_for(|running| *running == 0).await;
+    ending.cancel();
+}

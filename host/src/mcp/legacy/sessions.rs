@@ -1,0 +1,292 @@
+//! The sessions of the handshake revisions over HTTP: whose each is, how many there are, and when one
+//! is over. Their messages are rmcp's business.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::Stream;
+use rmcp::model::{
+    CancelledNotification, CancelledNotificationParam, ClientJsonRpcMessage, ClientNotification,
+    ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
+};
+use rmcp::transport::WorkerTransport;
+use rmcp::transport::streamable_http_server::session::local::{
+    LocalSessionManager, LocalSessionManagerError, LocalSessionWorker, SessionConfig,
+};
+use rmcp::transport::streamable_http_server::session::{
+    ServerSseMessage, SessionId, SessionManager,
+};
+use thiserror::Error;
+use tokio::time::{Instant, timeout};
+
+use super::streams::{CallStream, Watched, name};
+use super::{LegacyLimits, RETRY_AFTER, SessionError};
+use crate::task::TenantId;
+
+tokio::task_local! {
+    /// Whose request is being answered; rmcp hands nothing of a request to who makes its session.
+    pub static TENANT: TenantId;
+}
+
+/// How long a session that does not react is waited for while it is swept.
+const SWEEP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The open sessions.
+pub struct Sessions {
+    inner: LocalSessionManager,
+    open: Table,
+    limits: LegacyLimits,
+}
+
+/// The sessions by id, shared with their streams.
+#[derive(Clone, Default)]
+pub struct Table(Arc<Mutex<HashMap<SessionId, Session>>>);
+
+pub struct Session {
+    tenant: TenantId,
+    /// Open HTTP responses.
+    pub streams_open: usize,
+    pub idle_since: Instant,
+    /// Whether the client knows events without a message, which tell where a stream may be taken up.
+    knows_priming: bool,
+    /// The calls that are not answered, by the name of their stream.
+    pub calls: HashMap<String, CallStream>,
+    /// Calls whose client went away before their stream had a name.
+    pub orphans: Vec<RequestId>,
+}
+
+#[derive(Debug, Error)]
+pub enum ManagerError {
+    #[error(transparent)]
+    Full(SessionError),
+    #[error(transparent)]
+    Inner(#[from] LocalSessionManagerError),
+}
+
+impl Table {
+    /// Statements under this lock leave every session whole, so a panic elsewhere broke nothing.
+    pub fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Session>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn touch(&self, id: &SessionId) {
+        if let Some(session) = self.lock().get_mut(id) {
+            session.idle_since = Instant::now();
+        }
+    }
+}
+
+impl Sessions {
+    pub fn new(limits: LegacyLimits) -> Sessions {
+        let mut config = SessionConfig::default();
+        // Ours ends idle sessions; rmcp's timer would also end one whose call is long and silent.
+        config.keep_alive = None;
+        config.sse_retry = Some(RETRY_AFTER);
+        let mut inner = LocalSessionManager::default();
+        inner.session_config = config;
+        Sessions {
+            inner,
+            open: Table::default(),
+            limits,
+        }
+    }
+
+    /// Whether a request of `tenant` may go on: to its own session (I4), or to a new one.
+    pub fn check(&self, id: Option<&str>, tenant: &TenantId) -> Result<(), SessionError> {
+        let open = self.open.lock();
+        match id {
+            Some(id)
+                if open
+                    .get(id)
+                    .is_some_and(|session| session.tenant == *tenant) =>
+            {
+                Ok(())
+            }
+            Some(_) => Err(SessionError::Unknown),
+            None => self.has_room(open.len()),
+        }
+    }
+
+    fn has_room(&self, open: usize) -> Result<(), SessionError> {
+        let max = self.limits.sessions_max;
+        if open < max {
+            Ok(())
+        } else {
+            Err(SessionError::Full(max))
+        }
+    }
+
+    /// Often enough that no limit is overrun by much.
+    pub fn sweep_interval(&self) -> Duration {
+        let shortest = self.limits.session_idle.min(self.limits.reconnect);
+        (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(1))
+    }
+
+    /// Closes sessions that idled out, and cancels calls that were abandoned.
+    pub async fn sweep(&self) {
+        let now = Instant::now();
+        let mut idle = Vec::new();
+        let mut abandoned = Vec::new();
+        for (id, session) in self.open.lock().iter_mut() {
+            if session.streams_open == 0 && now - session.idle_since >= self.limits.session_idle {
+                idle.push(id.clone());
+            }
+            for call in session.take_abandoned(now, self.limits.reconnect) {
+                abandoned.push((id.clone(), call));
+            }
+        }
+        for (id, call) in abandoned {
+            let reason = Some("the client closed the call".to_owned());
+            let params = CancelledNotificationParam::new(Some(call), reason);
+            let cancel = ClientJsonRpcMessage::notification(
+                ClientNotification::CancelledNotification(CancelledNotification::new(params)),
+            );
+            // One that has ended, or does not react, is closed when it has idled out.
+            let _ = timeout(SWEEP_PATIENCE, self.inner.accept_message(&id, cancel)).await;
+        }
+        for id in idle {
+            tracing::debug!(session = %id, "a session idled out");
+            let _ = timeout(SWEEP_PATIENCE, self.close_session(&id)).await;
+        }
+    }
+
+    fn watch(
+        &self,
+        id: &SessionId,
+        call: Option<RequestId>,
+        seen: Option<String>,
+        inner: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static,
+    ) -> Watched {
+        let mut knows_priming = true;
+        if let Some(session) = self.open.lock().get_mut(id) {
+            session.streams_open += 1;
+            knows_priming = session.knows_priming;
+        }
+        Watched::new(
+            self.open.clone(),
+            id.clone(),
+            call,
+            seen,
+            knows_priming,
+            inner,
+        )
+    }
+}
+
+impl Session {
+    fn new(tenant: TenantId) -> Session {
+        Session {
+            tenant,
+            streams_open: 0,
+            idle_since: Instant::now(),
+            knows_priming: false,
+            calls: HashMap::new(),
+            orphans: Vec::new(),
+        }
+    }
+
+    fn take_abandoned(&mut self, now: Instant, reconnect: Duration) -> Vec<RequestId> {
+        let mut taken = std::mem::take(&mut self.orphans);
+        self.calls.retain(|_, call| {
+            let is_abandoned = call.lost_at.is_some_and(|at| now - at >= reconnect);
+            if is_abandoned {
+                taken.push(call.id.clone());
+            }
+            !is_abandoned
+        });
+        taken
+    }
+}
+
+impl SessionManager for Sessions {
+    type Error = ManagerError;
+    type Transport = WorkerTransport<LocalSessionWorker>;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), ManagerError> {
+        let (id, transport) = self.inner.create_session().await?;
+        let room = {
+            let mut open = self.open.lock();
+            let room = self.has_room(open.len());
+            if room.is_ok() {
+                open.insert(id.clone(), Session::new(TENANT.get()));
+            }
+            room
+        };
+        if let Err(full) = room {
+            self.inner.close_session(&id).await?;
+            return Err(ManagerError::Full(full));
+        }
+        Ok((id, transport))
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, ManagerError> {
+        let answer = self.inner.initialize_session(id, message).await?;
+        if let ServerJsonRpcMessage::Response(response) = &answer
+            && let ServerResult::InitializeResult(result) = &response.result
+            && let Some(session) = self.open.lock().get_mut(id)
+        {
+            session.knows_priming =
+                result.protocol_version.as_str() >= ProtocolVersion::V_2025_11_25.as_str();
+        }
+        Ok(answer)
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, ManagerError> {
+        Ok(self.inner.has_session(id).await?)
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), ManagerError> {
+        self.open.lock().remove(id);
+        Ok(self.inner.close_session(id).await?)
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, ManagerError> {
+        let call = match &message {
+            ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
+        let inner = self.inner.create_stream(id, message).await?;
+        Ok(self.watch(id, call, None, inner))
+    }
+
+    async fn accept_message(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<(), ManagerError> {
+        self.open.touch(id);
+        Ok(self.inner.accept_message(id, message).await?)
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, ManagerError> {
+        let inner = self.inner.create_standalone_stream(id).await?;
+        Ok(self.watch(id, None, None, inner))
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, ManagerError> {
+        let inner = self.inner.resume(id, last_event_id.clone()).await?;
+        let call = self.open.lock().get_mut(id).and_then(|session| {
+            let call = session.calls.get_mut(name(&last_event_id)?)?;
+            call.readers += 1;
+            call.lost_at = None;
+            Some(call.id.clone())
+        });
+        Ok(self.watch(id, call, Some(last_event_id), inner))
+    }
+}

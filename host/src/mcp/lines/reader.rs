@@ -1,0 +1,122 @@
+//! Bytes into lines, none longer than a message may be.
+
+use std::io;
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+/// Lines of a byte stream.
+pub struct Lines<R> {
+    reader: BufReader<R>,
+    line: Vec<u8>,
+    max_bytes: usize,
+    /// Whether the rest of a line that is too long is still being passed over.
+    is_discarding: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    Message(Vec<u8>),
+    TooLong,
+    End,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub fn new(reader: R, max_bytes: usize) -> Lines<R> {
+        Lines {
+            reader: BufReader::new(reader),
+            line: Vec::new(),
+            max_bytes,
+            is_discarding: false,
+        }
+    }
+
+    /// The next line that is not empty. Safe to cancel: what was read of a line stays.
+    pub async fn next(&mut self) -> io::Result<Line> {
+        loop {
+            let available = self.reader.fill_buf().await?;
+            if available.is_empty() {
+                // A message that was cut off is none, but one may lack the last line's end.
+                let last = std::mem::take(&mut self.line);
+                return Ok(if last.is_empty() {
+                    Line::End
+                } else {
+                    Line::Message(last)
+                });
+            }
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let part = &available[..end.unwrap_or(available.len())];
+            let is_too_long = self.line.len() + part.len() > self.max_bytes;
+            if !self.is_discarding && !is_too_long {
+                self.line.extend_from_slice(part);
+            }
+            let taken = part.len() + usize::from(end.is_some());
+            self.reader.consume(taken);
+            let was_discarding = self.is_discarding;
+            self.is_discarding = end.is_none() && (was_discarding || is_too_long);
+            if is_too_long && !was_discarding {
+                self.line.clear();
+                return Ok(Line::TooLong);
+            }
+            if end.is_some() && !was_discarding {
+                let line = std::mem::take(&mut self.line);
+                if !line.trim_ascii().is_empty() {
+                    return Ok(Line::Message(line));
+                }
+            }
+        }
+    }
+
+    /// The stream from where the lines ended.
+    pub fn into_reader(self) -> BufReader<R> {
+        self.reader
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn lines(text: &str) -> Vec<Line> {
+        // In small pieces, as a pipe may give them.
+        let pieces = in_pieces(text.as_bytes());
+        let mut lines = Lines::new(pieces, 8);
+        let mut all = Vec::new();
+        loop {
+            match lines.next().await.unwrap() {
+                Line::End => return all,
+                line => all.push(line),
+            }
+        }
+    }
+
+    fn in_pieces(bytes: &[u8]) -> impl AsyncRead + Unpin + use<> {
+        let (reader, mut writer) = tokio::io::duplex(3);
+        let bytes = bytes.to_vec();
+        tokio::spawn(async move { tokio::io::AsyncWriteExt::write_all(&mut writer, &bytes).await });
+        reader
+    }
+
+    fn message(text: &str) -> Line {
+        Line::Message(text.as_bytes().to_vec())
+    }
+
+    #[tokio::test]
+    async fn every_line_is_a_message_and_empty_ones_are_passed_over() {
+        assert_eq!(
+            lines("{}\n\n {\"a\":1}\r\n7").await,
+            [message("{}"), Line::TooLong, message("7")]
+        );
+        assert_eq!(lines("12345678\n").await, [message("12345678")]);
+        assert_eq!(lines("").await, []);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_is_passed_over_whole() {
+        let long = "x".repeat(40);
+        assert_eq!(
+            lines(&format!("{long}\n{{}}\n")).await,
+            [Line::TooLong, message("{}")]
+        );
+        assert_eq!(lines(&long).await, [Line::TooLong]);
+    }
+}

@@ -1,0 +1,109 @@
+//! A `longshore stdio` process, and both sides of its pipes.
+
+use std::process::{ExitStatus, Stdio};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use super::Setup;
+
+/// A running process; killed when dropped.
+pub struct StdioHost {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Lines<BufReader<ChildStdout>>,
+    next_id: u64,
+}
+
+impl StdioHost {
+    pub fn start(setup: &Setup) -> StdioHost {
+        let mut command: Command = setup.command("stdio");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(Stdio::inherit());
+        let mut child = command.spawn().expect("the binary starts");
+        let stdout = child.stdout.take().expect("stdout is piped");
+        StdioHost {
+            stdin: child.stdin.take(),
+            lines: BufReader::new(stdout).lines(),
+            child,
+            next_id: 1,
+        }
+    }
+
+    pub async fn send(&mut self, message: &Value) {
+        self.send_line(&message.to_string()).await;
+    }
+
+    pub async fn send_line(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("the input is open");
+        let line = format!("{line}\n");
+        stdin.write_all(line.as_bytes()).await.unwrap();
+    }
+
+    /// The next message; None at the end. A line that is none fails the test: nothing else may be
+    /// there.
+    pub async fn next(&mut self) -> Option<Value> {
+        let line = self.lines.next_line().await.unwrap()?;
+        let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
+        assert_eq!(message["jsonrpc"], "2.0", "{message:#}");
+        Some(message)
+    }
+
+    /// Sends a request of the modern era; its id.
+    pub async fn ask(&mut self, method: &str, params: Value) -> Value {
+        let mut params = params;
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({
+            "elicitation": {"form": {}},
+            "extensions": {"io.modelcontextprotocol/tasks": {}},
+        });
+        self.ask_bare(method, params).await
+    }
+
+    /// Sends a request as it is; its id.
+    pub async fn ask_bare(&mut self, method: &str, params: Value) -> Value {
+        let id = Value::from(self.next_id);
+        self.next_id += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+            .await;
+        id
+    }
+
+    /// Reads until the answer to `id`; what comes before is passed over.
+    pub async fn answer(&mut self, id: &Value) -> Value {
+        loop {
+            let message = self.next().await.expect("the request is answered");
+            if message["id"] == *id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+
+    /// Asks and waits.
+    pub async fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.ask(method, params).await;
+        self.answer(&id).await
+    }
+
+    /// A handshake of the legacy era.
+    pub async fn initialize(&mut self) -> Value {
+        let params = json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "tests", "version": "1"},
+        });
+        let id = self.ask_bare("initialize", params).await;
+        let answer = self.answer(&id).await;
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            .await;
+        answer["result"].clone()
+    }
+
+    /// Ends the input and waits for the process, whose output must have ended with it.
+    pub async fn end(mut self) -> ExitStatus {
+        drop(self.stdin.take());
+        while self.next().await.is_some() {}
+        self.child.wait().await.unwrap()
+    }
+}
