@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::io::{AsyncWriteExt, copy};
 use tokio::net::UnixStream;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::exit::{Exit, Failure};
@@ -149,15 +150,18 @@ async fn serve(host: LocalHost, mut stop: Stop) -> Result<Exit, Failure> {
 /// Passes everything on, both ways, until the client or the other host ends.
 async fn bridge(stream: UnixStream) -> Result<Exit, Failure> {
     let (mut from_host, mut to_host) = stream.into_split();
+    let (ended, mut client_ended) = oneshot::channel();
     let up = tokio::spawn(async move {
         copy(&mut tokio::io::stdin(), &mut to_host).await?;
+        // Told before the host can know, which ends its side then.
+        let _ = ended.send(());
         to_host.shutdown().await
     });
     let mut output = tokio::io::stdout();
     let down = copy(&mut from_host, &mut output).await;
     let flushed = output.flush().await;
     // The host ends its side after the client has ended its own, or because it stops.
-    let is_client_done = up.is_finished();
+    let is_client_done = client_ended.try_recv().is_ok();
     up.abort();
     match down.and(flushed.map(|()| 0)) {
         Ok(_) if is_client_done => Ok(Exit::Done),
