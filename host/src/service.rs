@@ -78,7 +78,7 @@ pub struct PendingCall {
 
 enum Pending {
     /// Stored already.
-    Task(Option<Task>),
+    Task(Option<Box<Task>>),
     /// Runs; after the grace, if there is one, it becomes a task.
     Running {
         call: StartedCall,
@@ -90,7 +90,7 @@ enum Pending {
 pub enum Reply {
     Result(CallResult),
     /// Stored before it is told (I1).
-    Task(Task),
+    Task(Box<Task>),
     /// The same call has to come again with answers.
     InputRequired {
         requests: Vec<InputRequest>,
@@ -209,7 +209,7 @@ impl Service {
             return Ok(PendingCall {
                 progress,
                 is_fallback: false,
-                state: Pending::Task(Some(task)),
+                state: Pending::Task(Some(Box::new(task))),
             });
         }
         let asks = match request.live {

@@ -112,7 +112,7 @@ impl Record {
     pub fn says_yes(&self, key: &str) -> bool {
         let mut hasher = DefaultHasher::new();
         (&self.id, key).hash(&mut hasher);
-        hasher.finish() % 8 != 0
+        !hasher.finish().is_multiple_of(8)
     }
 
     fn names(&self, key: &str) -> bool {

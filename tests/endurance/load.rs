@@ -75,7 +75,7 @@ async fn use_once(client: &Client, memory: &Memory, number: usize) -> Option<()>
     let reply = client.request("tools/call", params).await;
     let id = reply.body["result"]["taskId"].as_str()?.to_owned();
     memory.keep(Acknowledged::Created(id.clone()));
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         return Some(());
     }
     until(client, memory, &id, "input_required").await?;

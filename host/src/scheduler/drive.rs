@@ -31,7 +31,7 @@ pub enum CallOutcome {
     /// The run ended with questions; the call has to come again with the answers.
     Asks(Vec<InputRequest>, Saved),
     /// Stored by now; the run goes on.
-    Task(Task),
+    Task(Box<Task>),
     /// The tool must be a task, and no task can be stored.
     Refused(StartError),
 }

@@ -318,7 +318,7 @@ impl Run {
         scheduler.0.store.insert(new).await?;
         *journal = Journal::Durable(DurableJournal::new(scheduler.0.store.clone(), &task));
         scheduler.adopt(&task.key, self);
-        self.reply(CallOutcome::Task(task));
+        self.reply(CallOutcome::Task(Box::new(task)));
         Ok(())
     }
 

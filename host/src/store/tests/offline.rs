@@ -74,7 +74,8 @@ async fn everything_that_can_be_wrong_is_found() {
     let arguments = keys::body(&key("waits"), &keys::Slot::Arguments);
     let stranger = keys::body(&key("stranger"), &keys::Slot::Arguments);
     let wrong_place = [b"p/", &keys::task(&key("waits"))[2..]].concat();
-    let cases: [(Vec<u8>, Option<&[u8]>, Problem); 6] = [
+    type Case<'a> = (Vec<u8>, Option<&'a [u8]>, Problem);
+    let cases: [Case; 6] = [
         (
             keys::task(&key("waits")),
             Some(b"\x01{"),
