@@ -82,7 +82,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("axum", &["http", "mcp"]),
     ("jsonschema", &["schema"]),
     ("reqwest", &["cli"]),
-    ("libc", &["threads"]),
+    ("libc", &["cli", "threads"]),
     ("notify_events", &["catalog"]),
     ("rmcp", &["mcp"]),
 ];

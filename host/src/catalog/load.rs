@@ -44,6 +44,8 @@ pub enum PluginError {
     NoManifest(PathBuf),
     #[error("can't read {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
+    #[error("{} is no regular file; put the file itself there", .0.display())]
+    NotAFile(PathBuf),
     #[error(transparent)]
     Manifest(#[from] ConfigError),
     #[error(
@@ -98,6 +100,7 @@ impl PluginError {
             PluginError::NoManifest(_)
             | PluginError::Manifest(_)
             | PluginError::FileName(_)
+            | PluginError::NotAFile(_)
             | PluginError::NoComponent(_)
             | PluginError::TooLarge { .. }
             | PluginError::Component(_)
@@ -171,7 +174,11 @@ pub fn read_manifest_text(place: &Path) -> Result<(String, PathBuf), PluginError
             source,
         },
     };
-    let size_bytes = std::fs::metadata(&path).map_err(unreadable)?.len();
+    let metadata = std::fs::metadata(&path).map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(PluginError::NotAFile(path));
+    }
+    let size_bytes = metadata.len();
     if size_bytes > MANIFEST_MAX_BYTES {
         return Err(PluginError::TooLarge {
             path,
@@ -191,7 +198,12 @@ async fn read_component(path: &Path, max_bytes: u64) -> Result<Vec<u8>, PluginEr
             source,
         },
     };
-    let size_bytes = tokio::fs::metadata(path).await.map_err(unreadable)?.len();
+    // A pipe would never end, and a device never stop (I6).
+    let metadata = tokio::fs::metadata(path).await.map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(PluginError::NotAFile(path.to_owned()));
+    }
+    let size_bytes = metadata.len();
     if size_bytes > max_bytes {
         return Err(PluginError::TooLarge {
             path: path.to_owned(),
@@ -298,6 +310,18 @@ fn check_traits(declaration: &Declaration) -> Result<(), PluginError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_pipe_or_a_device_is_neither_a_component_nor_a_manifest() {
+        let directory = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/zero", directory.path().join("x.wasm")).unwrap();
+        let component = read_component(&directory.path().join("x.wasm"), 1 << 20).await;
+        assert!(matches!(component, Err(PluginError::NotAFile(_))));
+
+        std::os::unix::fs::symlink("/dev/zero", directory.path().join(MANIFEST_FILE)).unwrap();
+        let manifest = read_manifest_text(directory.path());
+        assert!(matches!(manifest, Err(PluginError::NotAFile(_))));
+    }
 
     #[test]
     fn tool_names_are_those_every_client_takes() {

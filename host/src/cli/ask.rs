@@ -9,7 +9,7 @@ use dialoguer::{Input, MultiSelect, Select};
 use serde_json::{Map, Number, Value};
 
 use super::answers::{self, Field, FieldKind, Question, QuestionKind};
-use super::text;
+use super::{terminal, text};
 
 /// What a person did with a question.
 pub enum Asked {
@@ -47,7 +47,11 @@ pub async fn choose(prompt: &str, choices: &'static [&'static str]) -> io::Resul
 async fn on_terminal<T: Send + 'static>(
     prompt: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    let result = tokio::task::spawn_blocking(prompt).await;
+    let result = tokio::task::spawn_blocking(|| {
+        terminal::forget_typed_ahead();
+        prompt()
+    })
+    .await;
     // A prompt that was interrupted leaves the cursor hidden.
     let _ = Term::stderr().show_cursor();
     result.map_err(io::Error::other)?
@@ -119,8 +123,11 @@ fn choose_action(prompt: &str, send: &str) -> io::Result<Action> {
 }
 
 /// A single yes or no needs no more than one key.
+///
+/// What may have an effect outside is not agreed to by a careless return: unless the tool says
+/// otherwise, the cursor stands on the no.
 fn confirm(field: &Field) -> io::Result<Value> {
-    let default = usize::from(field.default == Some(Value::Bool(false)));
+    let default = usize::from(field.default != Some(Value::Bool(true)));
     let chosen = select(&label(field), &["Yes", "No", DECLINE, DISMISS], default)?;
     let answered = |yes: bool| {
         answers::accept(Some(Map::from_iter([(

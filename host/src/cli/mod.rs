@@ -19,6 +19,7 @@ mod stdio;
 mod store;
 mod task;
 mod tenant;
+mod terminal;
 mod text;
 mod wire;
 
@@ -129,6 +130,9 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Serve(_) => telemetry::DEFAULT_FILTER,
         _ => "warn",
     };
+    if !matches!(cli.command, Command::Serve(_) | Command::Demo(_)) {
+        terminal::end_with_a_closed_pipe();
+    }
     telemetry::init(cli.log.as_deref(), default_filter).map_err(Failure::usage)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -77,7 +77,7 @@ fn add(args: &NamedArgs) -> Result<Exit, Failure> {
     let token = new_token()?;
     let changed = add_to(&text, &name, &token).map_err(|problem| in_file(path, &problem))?;
     // What is written must be what the host would read.
-    Config::parse(&changed, path, Overrides::default())?;
+    let config = Config::parse(&changed, path, Overrides::default())?;
     write(path, &changed)?;
     println!("{token}");
     eprintln!(
@@ -86,6 +86,12 @@ fn add(args: &NamedArgs) -> Result<Exit, Failure> {
         path.display()
     );
     eprintln!("{}", text::dim("a running host reads it at its next start"));
+    if config.tenants.len() == 1 && name != TenantId::local() {
+        eprintln!(
+            "tasks made without a token belong to the tenant `local`; `longshore tenant add local` \
+             makes a token that reaches them"
+        );
+    }
     Ok(Exit::Done)
 }
 

@@ -32,7 +32,7 @@ impl Default for HttpOptions {
             allowed_hosts: Vec::new(),
             body_max_bytes: 1024 * 1024,
             body_timeout: Duration::from_secs(10),
-            head_timeout: Duration::from_secs(30),
+            head_timeout: Duration::from_secs(10),
             head_max_bytes: 32 * 1024,
             connections_max: 1024,
             drain_timeout: Duration::from_secs(10),

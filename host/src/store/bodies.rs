@@ -156,7 +156,7 @@ impl Bodies {
                     .file_name()
                     .to_str()
                     .is_some_and(|n| names.contains(n));
-                if !is_named {
+                if !is_named && entry.file_type()?.is_file() {
                     fs::remove_file(entry.path())?;
                 }
             }
@@ -169,6 +169,9 @@ impl Bodies {
         let mut tasks = Vec::new();
         for entry in fs::read_dir(&self.root)? {
             let entry = entry?;
+            if !entry.file_type()?.is_dir() {
+                continue;
+            }
             let Some(tenant) = entry
                 .file_name()
                 .to_str()

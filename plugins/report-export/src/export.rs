@@ -76,8 +76,6 @@ struct Export<'a> {
     /// Fields of the header, and of every row that is not uneven.
     fields: usize,
     snapshot: Snapshot,
-    /// Where the partial file of an earlier call was taken up; 0 without one.
-    continued_from_bytes: u64,
 }
 
 type Reader = RecordReader<Take<File>>;
@@ -111,6 +109,7 @@ impl<'a> Export<'a> {
             uneven_rows: arguments.uneven_rows,
             may_write: arguments.overwrite,
             is_publishing: false,
+            continued_from_bytes: 0,
             groups: Groups::new(columns.measures.len()),
             input,
         };
@@ -123,7 +122,6 @@ impl<'a> Export<'a> {
             fields: header.len(),
             columns,
             snapshot: fresh,
-            continued_from_bytes: 0,
         };
         export.take_up()?;
         Ok(export)
@@ -146,8 +144,8 @@ impl<'a> Export<'a> {
         };
         match self.decode(&saved) {
             Ok(partial) => {
-                self.continued_from_bytes = partial.position.offset;
                 self.snapshot = Snapshot {
+                    continued_from_bytes: partial.position.offset,
                     // What the earlier call was allowed says nothing about this one.
                     may_write: self.arguments.overwrite,
                     is_publishing: false,
@@ -364,7 +362,7 @@ impl<'a> Export<'a> {
             values_skipped: report.values_skipped,
             groups: report.groups.len() as u64,
             bytes_read: self.snapshot.input.bytes,
-            continued_from_bytes: self.continued_from_bytes,
+            continued_from_bytes: self.snapshot.continued_from_bytes,
         };
         let text = exported.describe(&report);
         Ok(Structured::with_text(exported, text))

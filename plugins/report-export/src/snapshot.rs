@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub may_write: bool,
     /// The report's files are being put in place: what exists there may be its own.
     pub is_publishing: bool,
+    /// Where the partial file of an earlier call was taken up, also over a wait; 0 without one.
+    pub continued_from_bytes: u64,
     pub groups: Groups,
 }
 
@@ -110,6 +112,7 @@ mod tests {
             uneven_rows: Some(UnevenRows::Fit),
             may_write: true,
             is_publishing: false,
+            continued_from_bytes: 0,
             groups: Groups::new(1),
         }
     }
