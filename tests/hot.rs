@@ -22,7 +22,9 @@ async fn plugin(setup: &Setup, arguments: &[&str]) -> Output {
     command.arg("plugin").args(arguments);
     command.arg("--config").arg(setup.path("longshore.toml"));
     command.arg("--data-dir").arg(setup.path("data"));
-    command.arg("--plugins").arg(setup.path("plugins"));
+    if !arguments.contains(&"--plugins") {
+        command.arg("--plugins").arg(setup.path("plugins"));
+    }
     command.output().await.unwrap()
 }
 
@@ -130,6 +132,20 @@ async fn a_plugin_is_added_and_removed_under_a_running_host() {
     let changed = messages.next().await.unwrap();
     assert_eq!(changed["method"], "notifications/tools/list_changed");
     assert!(tools(&client).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_plugins_directory_that_the_running_host_does_not_serve_is_refused() {
+    let setup = Setup::new(&[]);
+    let _host = setup.start().await;
+    until_serving(&setup, |serving| serving["url"].is_string()).await;
+    let script = version(&setup, &SCRIPT, "lone", 1);
+    let other = setup.path("other");
+    let refused = plugin(&setup, &["add", text(&script), "--plugins", text(&other)]).await;
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("give --plugins"), "{said}");
+    assert!(!other.exists());
 }
 
 #[tokio::test]

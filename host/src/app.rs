@@ -162,7 +162,10 @@ impl LocalHost {
             &scheduler,
             millis(config.limits.component_keep_ms),
             Serving::file(data_dir),
-            url.unwrap_or_else(|| format!("unix:{}", local::socket_path(data_dir).display())),
+            Serving::new(
+                url.unwrap_or_else(|| format!("unix:{}", local::socket_path(data_dir).display())),
+                &config.plugins_dir,
+            ),
         );
         let lines = line_limits(&config.limits);
         let (open, socket_clients) = watch::channel(0);

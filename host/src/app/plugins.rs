@@ -28,6 +28,8 @@ const SWEEP_INTERVAL_MAX: Duration = Duration::from_secs(600);
 pub struct Serving {
     /// Where MCP is served.
     pub url: String,
+    /// The directory whose plugins are served.
+    pub plugins_dir: PathBuf,
     /// Grows with every look at the plugins that found a change.
     pub generation: u64,
     pub plugins: BTreeMap<String, ServingPlugin>,
@@ -52,7 +54,17 @@ impl Serving {
         serde_json::from_slice(&text).ok()
     }
 
-    fn of(snapshot: &Snapshot, url: String, generation: u64) -> Serving {
+    /// What a host at `url` serves of a directory; nothing yet.
+    pub fn new(url: String, plugins_dir: &Path) -> Serving {
+        let plugins_dir = std::path::absolute(plugins_dir).unwrap_or_else(|_| plugins_dir.into());
+        Serving {
+            url,
+            plugins_dir,
+            ..Serving::default()
+        }
+    }
+
+    fn with(&self, snapshot: &Snapshot, generation: u64) -> Serving {
         let plugins = snapshot.plugins.values().map(|plugin| {
             let serving = ServingPlugin {
                 version: plugin.version.clone(),
@@ -61,10 +73,10 @@ impl Serving {
             (plugin.name.clone(), serving)
         });
         Serving {
-            url,
             generation,
             plugins: plugins.collect(),
             failures: snapshot.failures.clone(),
+            ..self.clone()
         }
     }
 
@@ -88,11 +100,11 @@ impl Upkeep {
         scheduler: &Scheduler,
         keep: Duration,
         file: PathBuf,
-        url: String,
+        serving: Serving,
     ) -> Upkeep {
         let mut tasks = JoinSet::new();
         let (cancel, cancels) = mpsc::channel(CANCELS_MAX);
-        tasks.spawn(say(catalog.clone(), file.clone(), url));
+        tasks.spawn(say(catalog.clone(), file.clone(), serving));
         tasks.spawn(Watch::new(catalog.clone(), cancel).run());
         tasks.spawn(cancel_tasks(cancels, store.clone(), scheduler.clone()));
         tasks.spawn(sweep(catalog.clone(), store.clone(), keep));
@@ -107,12 +119,12 @@ impl Upkeep {
 }
 
 /// Keeps the file true.
-async fn say(catalog: Catalog, file: PathBuf, url: String) {
+async fn say(catalog: Catalog, file: PathBuf, serving: Serving) {
     let mut looks = catalog.looks();
     loop {
         let generation = *looks.borrow_and_update();
-        let serving = Serving::of(&catalog.snapshot(), url.clone(), generation);
-        if let Err(error) = serving.write(&file) {
+        let now = serving.with(&catalog.snapshot(), generation);
+        if let Err(error) = now.write(&file) {
             tracing::warn!(%error, file = %file.display(), "can't say what is served");
         }
         if looks.changed().await.is_err() {

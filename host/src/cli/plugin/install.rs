@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::inspect::Workshop;
-use super::running::{Taken, find_running, wait};
+use super::running::{Taken, find_running, find_running_on, wait};
 use super::stage::Shelf;
 use crate::app::{Serving, ServingPlugin};
 use crate::catalog::grants::{Effect, compare, effective};
@@ -78,6 +78,7 @@ pub async fn replace(args: InstallArgs) -> Result<Exit, Failure> {
 
 async fn install(args: InstallArgs, replaces: bool) -> Result<Exit, Failure> {
     let config = args.host.config()?;
+    find_running_on(&config).await?;
     let shelf = Shelf::open(&config.plugins_dir)?;
     let (staged, manifest) = shelf.stage(&args.plugin, args.name.as_deref())?;
     let name = manifest.name.clone();
@@ -118,6 +119,7 @@ async fn install(args: InstallArgs, replaces: bool) -> Result<Exit, Failure> {
         sha256: loaded.plugin.digest.to_string(),
     };
 
+    // Only what the host says after this moment is about the change.
     let before = find_running(&config.data_dir).await;
     match &place {
         Some(place) => shelf.replace(&staged, place, &name)?,

@@ -4,7 +4,7 @@
 use clap::Args;
 
 use super::install::HostDirs;
-use super::running::{Taken, find_running, wait};
+use super::running::{Taken, find_running_on, wait};
 use super::stage::Shelf;
 use crate::app::Serving;
 use crate::cli::exit::{Exit, Failure};
@@ -31,6 +31,7 @@ pub struct RemoveArgs {
 
 pub async fn run(args: RemoveArgs) -> Result<Exit, Failure> {
     let config = args.host.config()?;
+    let before = find_running_on(&config).await?;
     let shelf = Shelf::open(&config.plugins_dir)?;
     let name = args.name;
     let Some(place) = shelf.find(&name)? else {
@@ -39,7 +40,6 @@ pub async fn run(args: RemoveArgs) -> Result<Exit, Failure> {
             config.plugins_dir.display()
         )));
     };
-    let before = find_running(&config.data_dir).await;
     shelf.remove(&place, &name, args.now)?;
     let is_over = |serving: &Serving| !serving.plugins.contains_key(&name);
     let tasks = match args.now {

@@ -8,7 +8,9 @@ use reqwest::Url;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::super::exit::Failure;
 use crate::app::Serving;
+use crate::config::Config;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -39,6 +41,28 @@ pub async fn find_running(data_dir: &Path) -> Option<Serving> {
     // A host that was killed left its file behind.
     timeout(CONNECT_TIMEOUT, connecting).await.ok()?.ok()?;
     Some(serving)
+}
+
+/// The host that runs on the configuration's data directory, which must serve the plugins of its
+/// plugins directory: a change of another one would wait for ever.
+pub async fn find_running_on(config: &Config) -> Result<Option<Serving>, Failure> {
+    let running = find_running(&config.data_dir).await;
+    let real = |path: &Path| {
+        std::fs::canonicalize(path)
+            .or_else(|_| std::path::absolute(path))
+            .ok()
+    };
+    match &running {
+        Some(serving) if real(&serving.plugins_dir) != real(&config.plugins_dir) => {
+            let (theirs, ours) = (serving.plugins_dir.display(), config.plugins_dir.display());
+            Err(Failure::usage(format!(
+                "the host that runs on {} serves the plugins of {theirs}, not of {ours}; give \
+                 --plugins {theirs}",
+                config.data_dir.display()
+            )))
+        }
+        _ => Ok(running),
+    }
 }
 
 /// Waits until the running host, which served `before`, has taken a change of the plugin `name`
