@@ -2842,7 +2842,7 @@ pub mod exports {
                 }
                 #[doc(hidden)]
                 #[macro_export]
-                macro_rules! __export_longshore_plugin_tools_0_1_0_cabi {
+                macro_rules! __export_plugin_longshore_plugin_tools_0_1_0_cabi {
                     ($ty:ident with_types_in $($path_to_types:tt)*) => {
                         const _ : () = { #[unsafe (export_name =
                         "longshore:plugin/tools@0.1.0#list-tools")] unsafe extern "C" fn
@@ -2864,7 +2864,7 @@ pub mod exports {
                     };
                 }
                 #[doc(hidden)]
-                pub use __export_longshore_plugin_tools_0_1_0_cabi;
+                pub use __export_plugin_longshore_plugin_tools_0_1_0_cabi;
                 #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
                 #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
                 struct _RetArea(
@@ -3051,7 +3051,7 @@ macro_rules! __export_plugin_impl {
     };
     ($ty:ident with_types_in $($path_to_types_root:tt)*) => {
         $($path_to_types_root)*::
-        exports::longshore::plugin::tools::__export_longshore_plugin_tools_0_1_0_cabi!($ty
+        exports::longshore::plugin::tools::__export_plugin_longshore_plugin_tools_0_1_0_cabi!($ty
         with_types_in $($path_to_types_root)*:: exports::longshore::plugin::tools); const
         _ : () = { #[rustfmt::skip] #[cfg(target_arch = "wasm32")] #[unsafe (link_section
         =
