@@ -13,7 +13,9 @@ use tracing::warn;
 use crate::catalog::{Catalog, Snapshot, Tool};
 use crate::clock::Clock;
 use crate::notify::{Notifier, Subscription};
-use crate::scheduler::{Asks, CallOutcome, RunEnd, Scheduler, StartError, StartedCall, Submission};
+use crate::scheduler::{
+    Asks, CallOutcome, Operation, RunEnd, Scheduler, StartError, StartedCall, Submission,
+};
 use crate::schema::{self, Mismatch};
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
@@ -22,7 +24,7 @@ use crate::task::{
 };
 use crate::wasm::{Execution, Traits};
 
-pub use crate::scheduler::{LiveQuestion, Saved};
+pub use crate::scheduler::{Listener, LiveQuestion, LogLevel, Message, Saved};
 
 /// What the host does for its clients. Cheap to clone.
 #[derive(Clone)]
@@ -65,6 +67,8 @@ pub struct CallRequest {
     pub responses: Map<String, Value>,
     /// Where a client that is there, and takes no tasks, is asked while the tool waits.
     pub live: Option<mpsc::Sender<LiveQuestion>>,
+    /// Who hears what the tool says, as long as the call is no task.
+    pub listener: Option<Listener>,
 }
 
 /// A call under way. Dropping it stops the tool, unless the call has become a task.
@@ -201,6 +205,8 @@ impl Service {
             policy: self.policy(&tool.declaration.traits),
             abilities: request.abilities,
             ttl: Some(self.ttl(&tool.declaration.traits)),
+            operation: Operation::CallTool,
+            listener: request.listener,
         };
         let takes_tasks = request.takes_tasks;
         if takes_tasks && self.is_stored_first(tool) {
@@ -438,6 +444,9 @@ fn read_outcome(outcome: CallOutcome) -> Result<Reply, CallError> {
         CallOutcome::Asks(requests, saved) => Ok(Reply::InputRequired { requests, saved }),
         CallOutcome::Refused(error) => Err(error.into()),
         CallOutcome::Ended(RunEnd::Returned(result)) => Ok(Reply::Result(result)),
+        CallOutcome::Ended(RunEnd::NotFound) => Err(CallError::Unavailable(
+            "there is no such resource".to_owned(),
+        )),
         CallOutcome::Ended(RunEnd::Failed(error)) => Err(CallError::Tool(error)),
         CallOutcome::Ended(RunEnd::Cancelled(words)) => {
             Err(CallError::Unavailable(words.unwrap_or_else(|| {

@@ -125,7 +125,7 @@ pub async fn load_plugin(
     let path = component_path(place, &manifest);
     let wasm = read_component(&path, component_max_bytes).await?;
     let component = sandbox.load(&wasm).await?;
-    let tools = check_tools(sandbox.list_tools(&component).await?)?;
+    let tools = check_tools(sandbox.list(&component).await?.tools)?;
     let plugin = Arc::new(Plugin {
         name: manifest.name.clone(),
         version: manifest.version.clone(),
@@ -148,7 +148,7 @@ pub async fn load_component(
 ) -> Result<(Component, Vec<CheckedTool>), PluginError> {
     let wasm = read_component(path, component_max_bytes).await?;
     let component = sandbox.load(&wasm).await?;
-    let tools = check_tools(sandbox.list_tools(&component).await?)?;
+    let tools = check_tools(sandbox.list(&component).await?.tools)?;
     Ok((component, tools))
 }
 

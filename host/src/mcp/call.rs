@@ -76,6 +76,7 @@ pub async fn call(
             saved,
             responses: tasks::read_responses(request)?.unwrap_or_default(),
             live: None,
+            listener: None,
         })
         .await;
     let mut answering = Answering {

@@ -51,6 +51,7 @@ pub async fn call(
         saved: None,
         responses: Map::new(),
         live: Some(live),
+        listener: None,
     });
     let ended = async {
         let mut pending = started.await?;
