@@ -96,6 +96,8 @@ class Revision {
       ];
     }
     if (message?.error !== undefined) {
+      // All transports allow an error without an id; two schemas say otherwise.
+      if (message.id === undefined && this.#key === "definitions") message = { id: "", ...message };
       const named = this.#byCode.get(message.error?.code);
       return this.#against(named ?? this.#first("JSONRPCErrorResponse", "JSONRPCError"), message);
     }
@@ -145,7 +147,9 @@ class Tally {
   }
 
   see({ revision, method, message }) {
-    const seen = this.#revisions.get(revision);
+    // A handshake is of the revision that it ends with, not of the one it was begun with.
+    const agreed = method === "initialize" ? message.result?.protocolVersion : undefined;
+    const seen = this.#revisions.get(agreed ?? revision);
     if (!seen) throw new Error(`a message is recorded under the revision ${revision}, which has no schema`);
     seen.count += 1;
     const found = seen.schema.problems(message, method);
