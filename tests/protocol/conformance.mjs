@@ -10,7 +10,6 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { startHost } from "./host.mjs";
-import { startRecorder } from "./recorder.mjs";
 
 /** Each with what the suite runs for it in one go: what the revision requires, or all there is. */
 const REVISIONS = {
@@ -94,18 +93,17 @@ function judge(name, checks) {
   return { passed, skipped: skipped.length, problems };
 }
 
+const away = new Set();
+
 /** Has a plugin come or go whenever the suite triggers a change of its list. */
-function changing(host) {
-  const away = new Set();
-  return async (body) => {
-    for (const [trigger, plugin] of Object.entries(TRIGGERS)) {
-      if (!body.includes(trigger)) continue;
-      const served = join(host.directory, plugin);
-      const aside = join(host.directory, "..", plugin);
-      if (away.delete(plugin)) await rename(aside, served);
-      else await rename(served, aside).then(() => away.add(plugin));
-    }
-  };
+async function change(body, plugins) {
+  for (const [trigger, plugin] of Object.entries(TRIGGERS)) {
+    if (!body.includes(trigger)) continue;
+    const served = join(plugins, plugin);
+    const aside = join(plugins, "..", plugin);
+    if (away.delete(plugin)) await rename(aside, served);
+    else await rename(served, aside).then(() => away.add(plugin));
+  }
 }
 
 function tell({ name, group, passed, skipped, problems }) {
@@ -146,10 +144,8 @@ async function runChosen(chosen, scenarios, url) {
 async function main(chosen) {
   await rm(out, { recursive: true, force: true });
   const scenarios = await listed();
-  const host = await startHost(["conformance", ...Object.values(TRIGGERS)]);
-  const { url, stop } = await startRecorder(host.url, changing(host));
-  const results = chosen.length > 0 ? await runChosen(chosen, scenarios, url) : await runAll(scenarios, url);
-  stop();
+  const host = await startHost(["conformance", ...Object.values(TRIGGERS)], change);
+  const results = await (chosen.length > 0 ? runChosen(chosen, scenarios, host.url) : runAll(scenarios, host.url));
   await writeFile(join(out, "host.txt"), host.output());
   await host.stop();
 

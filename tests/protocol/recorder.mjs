@@ -54,7 +54,7 @@ function lines(onLine) {
 }
 
 /** The same address again, in front of a host; `onRequest` is told each body before the host is. */
-export async function startRecorder(hostUrl, onRequest = async () => {}) {
+export async function startRecorder(hostUrl, onRequest) {
   const sessions = new Map();
 
   const watch = (incoming, body, answer) => {
