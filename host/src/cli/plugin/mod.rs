@@ -6,6 +6,7 @@ mod describe;
 mod inspect;
 mod install;
 mod list;
+mod offers;
 mod page;
 mod remove;
 mod running;
