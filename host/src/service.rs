@@ -1,6 +1,8 @@
 //! The use cases: what a client of any protocol era can do. Each is one straight line:
 //! tenant, quota, schema, then catalog, store, scheduler.
 
+mod world;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +12,12 @@ use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tracing::warn;
 
-use crate::catalog::{Catalog, Snapshot, Tool};
+use crate::catalog::{Catalog, List, Snapshot, Tool};
 use crate::clock::Clock;
 use crate::notify::{Notifier, Subscription};
-use crate::scheduler::{Asks, CallOutcome, RunEnd, Scheduler, StartError, StartedCall, Submission};
+use crate::scheduler::{
+    Asks, CallOutcome, Operation, RunEnd, Scheduler, StartError, StartedCall, Submission,
+};
 use crate::schema::{self, Mismatch};
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
@@ -22,7 +26,8 @@ use crate::task::{
 };
 use crate::wasm::{Execution, Traits};
 
-pub use crate::scheduler::{LiveQuestion, Saved};
+pub use self::world::{AskRequest, Wanted};
+pub use crate::scheduler::{Listener, LiveQuestion, LogLevel, Message, Saved, Subject};
 
 /// What the host does for its clients. Cheap to clone.
 #[derive(Clone)]
@@ -42,6 +47,8 @@ struct Inner {
 pub struct ServiceLimits {
     /// How long an `auto` tool may take before its call becomes a task.
     pub call_grace: Duration,
+    /// How long a resource, a prompt or suggestions may take.
+    pub read_timeout: Duration,
     pub task_ttl_default: Duration,
     pub task_ttl_max: Duration,
     pub poll_interval_default: Duration,
@@ -65,6 +72,8 @@ pub struct CallRequest {
     pub responses: Map<String, Value>,
     /// Where a client that is there, and takes no tasks, is asked while the tool waits.
     pub live: Option<mpsc::Sender<LiveQuestion>>,
+    /// Who hears what the tool says, as long as the call is no task.
+    pub listener: Option<Listener>,
 }
 
 /// A call under way. Dropping it stops the tool, unless the call has become a task.
@@ -84,6 +93,9 @@ enum Pending {
         call: StartedCall,
         grace: Option<Duration>,
     },
+    /// No tool: a resource, a prompt or suggestions.
+    Asked(world::Asked),
+    Answered(Option<CallResult>),
 }
 
 /// What a call came to.
@@ -105,6 +117,19 @@ pub enum CallError {
     UnknownTool(String),
     #[error("the arguments do not fit: {0}")]
     InvalidArguments(Mismatch),
+    /// Unknown to the host, or to the plugin whose template it fits.
+    #[error("no resource `{0}`")]
+    UnknownResource(String),
+    #[error("no prompt is called `{0}`")]
+    UnknownPrompt(String),
+    #[error("the arguments of the prompt `{prompt}` do not fit: {problem}")]
+    InvalidPromptArguments { prompt: String, problem: String },
+    #[error("no resource template `{0}`")]
+    UnknownTemplate(String),
+    #[error("`{subject}` has no argument `{argument}`")]
+    UnknownArgument { subject: String, argument: String },
+    #[error("`{what}` did not answer within {}", humantime::format_duration(*.limit))]
+    TooSlow { what: String, limit: Duration },
     /// The tool is always a task and the client takes none.
     #[error("`{0}` always runs as a task, and the client did not declare the Tasks extension")]
     NeedsTasks(String),
@@ -165,14 +190,14 @@ impl Service {
         self.0.store.is_ready()
     }
 
-    /// The tools as they are now.
+    /// What is offered now.
     pub fn tools(&self) -> Arc<Snapshot> {
         self.0.catalog.snapshot()
     }
 
-    /// Follows changes of the tools.
-    pub fn tool_changes(&self) -> watch::Receiver<Arc<Snapshot>> {
-        self.0.catalog.changes()
+    /// Follows changes of a list.
+    pub fn changes(&self, list: List) -> watch::Receiver<u64> {
+        self.0.catalog.changes(list)
     }
 
     /// Checks a call and starts it.
@@ -201,6 +226,8 @@ impl Service {
             policy: self.policy(&tool.declaration.traits),
             abilities: request.abilities,
             ttl: Some(self.ttl(&tool.declaration.traits)),
+            operation: Operation::CallTool,
+            listener: request.listener,
         };
         let takes_tasks = request.takes_tasks;
         if takes_tasks && self.is_stored_first(tool) {
@@ -414,6 +441,10 @@ impl PendingCall {
         let (call, grace) = match &mut self.state {
             Pending::Task(task) => return task.take().map(Reply::Task).ok_or_else(told_already),
             Pending::Running { call, grace } => (call, grace.take()),
+            Pending::Asked(asked) => return asked.reply().await,
+            Pending::Answered(result) => {
+                return result.take().map(Reply::Result).ok_or_else(told_already);
+            }
         };
         let outcome = match grace {
             None => call.outcome().await,
@@ -438,6 +469,10 @@ fn read_outcome(outcome: CallOutcome) -> Result<Reply, CallError> {
         CallOutcome::Asks(requests, saved) => Ok(Reply::InputRequired { requests, saved }),
         CallOutcome::Refused(error) => Err(error.into()),
         CallOutcome::Ended(RunEnd::Returned(result)) => Ok(Reply::Result(result)),
+        // Of no tool; a resource's URI is told by who asked for it.
+        CallOutcome::Ended(RunEnd::NotFound) => Err(CallError::Unavailable(
+            "the tool answered as if it were a resource".to_owned(),
+        )),
         CallOutcome::Ended(RunEnd::Failed(error)) => Err(CallError::Tool(error)),
         CallOutcome::Ended(RunEnd::Cancelled(words)) => {
             Err(CallError::Unavailable(words.unwrap_or_else(|| {

@@ -218,6 +218,8 @@ pub fn submission(tool: &str, argument: &str) -> Submission {
             ..Abilities::default()
         },
         ttl: Some(Duration::from_secs(3_600)),
+        operation: Default::default(),
+        listener: None,
     }
 }
 

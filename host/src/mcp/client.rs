@@ -3,6 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::envelope::{is_object, parse};
+use crate::service::LogLevel;
 use crate::task::Abilities;
 
 /// What this very request says of its client; no other request counts (basic/index,
@@ -13,6 +14,8 @@ pub struct Client {
     pub takes_tasks: bool,
     /// JSON text, for progress notifications.
     pub progress_token: Option<String>,
+    /// The least of what the plugin says that it wants to hear; nothing without one.
+    pub log_level: Option<LogLevel>,
 }
 
 #[derive(serde::Deserialize)]
@@ -77,6 +80,7 @@ impl Client {
             abilities,
             takes_tasks,
             progress_token: None,
+            log_level: None,
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::{Listener, Operation};
 use crate::clock::Timestamp;
 use crate::store::{NewTask, StoredInput};
 use crate::task::{Abilities, Attempt, Input, Phase, Policy, Task, TaskKey, TenantId, ToolRef};
@@ -18,6 +19,9 @@ pub struct Submission {
     pub abilities: Abilities,
     /// Time to live of the task from its creation.
     pub ttl: Option<Duration>,
+    pub operation: Operation,
+    /// Who hears what the call says, as long as it is no task.
+    pub listener: Option<Listener>,
 }
 
 impl Submission {

@@ -148,6 +148,8 @@ fn submission(tool: &str, recovery: Recovery) -> Submission {
             ..Abilities::default()
         },
         ttl: Some(Duration::from_secs(3_600)),
+        operation: Default::default(),
+        listener: None,
     }
 }
 

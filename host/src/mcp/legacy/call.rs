@@ -15,11 +15,14 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::ask::Asking;
+use super::message;
 use super::server::{Offer, error_data};
-use crate::mcp::call::{STREAM_AFTER, failure};
+use crate::mcp::call::{HEARD_MAX, STREAM_AFTER, failure};
 use crate::mcp::error::Refusal;
 use crate::mcp::measure::Measure;
-use crate::service::{CallError, CallRequest, LiveQuestion, PendingCall, Reply};
+use crate::service::{
+    CallError, CallRequest, Listener, LiveQuestion, LogLevel, Message, PendingCall, Reply,
+};
 use crate::task::{Abilities, CallResult, Progress, TenantId};
 
 /// After this much silence the client is told that the tool is still at it. Common clients give up
@@ -34,6 +37,7 @@ const FALLBACK_NOTICE: &str = "this call runs synchronously, because this revisi
 pub async fn call(
     offer: &Offer,
     tenant: &TenantId,
+    level: LogLevel,
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
 ) -> Result<CallToolResult, ErrorData> {
@@ -41,6 +45,7 @@ pub async fn call(
     let tool = request.name.into_owned();
     // One at a time: the tool waits for each answer.
     let (live, questions) = mpsc::channel(1);
+    let (sender, heard) = mpsc::channel(HEARD_MAX);
     let capabilities = context.client_capabilities();
     let started = offer.service.call(CallRequest {
         tenant: tenant.clone(),
@@ -51,13 +56,14 @@ pub async fn call(
         saved: None,
         responses: Map::new(),
         live: Some(live),
+        listener: Some(Listener { level, sender }),
     });
     let ended = async {
         let mut pending = started.await?;
         let is_fallback = pending.is_fallback;
         let token = context.meta.get_progress_token();
         let teller = Teller::new(context.peer.clone(), token, is_fallback);
-        let reply = follow(&mut pending, teller, questions, &context.peer).await?;
+        let reply = follow(&mut pending, teller, questions, heard, &context.peer).await?;
         Ok((reply, is_fallback))
     };
     tokio::select! {
@@ -70,7 +76,7 @@ pub async fn call(
 }
 
 /// What the client said at `initialize`.
-fn abilities(capabilities: &ClientCapabilities) -> Abilities {
+pub fn abilities(capabilities: &ClientCapabilities) -> Abilities {
     let elicitation = capabilities.elicitation.as_ref();
     let url = elicitation.is_some_and(|modes| modes.url.is_some());
     Abilities {
@@ -83,10 +89,11 @@ fn abilities(capabilities: &ClientCapabilities) -> Abilities {
 }
 
 /// Tells and asks until the tool has its reply.
-async fn follow(
+pub async fn follow(
     pending: &mut PendingCall,
     mut teller: Teller,
     mut questions: mpsc::Receiver<LiveQuestion>,
+    mut heard: mpsc::Receiver<Message>,
     peer: &Peer<RoleServer>,
 ) -> Result<Reply, CallError> {
     let mut progress = pending.progress.clone();
@@ -108,6 +115,7 @@ async fn follow(
                     teller.report(&newest).await;
                 }
             }
+            Some(message) = heard.recv() => message::send(peer, message).await,
             Some(question) = questions.recv(), if asking.is_none() => {
                 asking = Asking::start(peer, question).await;
             }
@@ -168,10 +176,10 @@ fn shown(result: &CallResult, is_fallback: bool) -> Result<CallToolResult, Error
 }
 
 /// Counts as a running call until dropped.
-struct Running<'a>(&'a watch::Sender<usize>);
+pub struct Running<'a>(&'a watch::Sender<usize>);
 
 impl Running<'_> {
-    fn new(calls: &watch::Sender<usize>) -> Running<'_> {
+    pub fn new(calls: &watch::Sender<usize>) -> Running<'_> {
         calls.send_modify(|running| *running += 1);
         Running(calls)
     }
@@ -184,7 +192,7 @@ impl Drop for Running<'_> {
 }
 
 /// Tells a client that gave a token how far its call is.
-struct Teller {
+pub struct Teller {
     peer: Peer<RoleServer>,
     token: Option<ProgressToken>,
     measure: Measure,
@@ -196,7 +204,7 @@ struct Teller {
 }
 
 impl Teller {
-    fn new(peer: Peer<RoleServer>, token: Option<ProgressToken>, notice: bool) -> Teller {
+    pub fn new(peer: Peer<RoleServer>, token: Option<ProgressToken>, notice: bool) -> Teller {
         Teller {
             peer,
             token,

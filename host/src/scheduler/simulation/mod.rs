@@ -178,6 +178,8 @@ impl Simulation {
                 ..Abilities::default()
             },
             ttl: ttls[self.random.below(3)],
+            operation: Default::default(),
+            listener: None,
         }
     }
 
