@@ -4,6 +4,7 @@ mod harness;
 
 mod bad_input;
 mod cli;
+mod detached;
 mod durability;
 mod endurance;
 mod hot;
@@ -16,6 +17,7 @@ mod sandbox;
 mod stdio;
 mod tasks;
 mod tenants;
+mod traces;
 
 /// A guest without a module of tests does not compile.
 mod guests {

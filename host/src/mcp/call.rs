@@ -15,6 +15,7 @@ use tokio::time::sleep;
 use super::envelope::{Request, text_of};
 use super::error::Refusal;
 use super::measure::Measure;
+use super::notice::{Notice, Told};
 use super::request_state::{Binding, Sealer};
 use super::wire::{self, Object};
 use super::{Output, RequestId, headers as mirrored, tasks};
@@ -34,8 +35,10 @@ type Waiting = BoxFuture<'static, Result<Reply, CallError>>;
 
 /// What it takes to answer once the reply is there.
 struct Answering {
+    service: Service,
+    sealer: Arc<Sealer>,
     id: RequestId,
-    is_fallback: bool,
+    notice: Notice,
     tool: String,
     arguments: Map<String, Value>,
     tenant: TenantId,
@@ -62,8 +65,8 @@ pub async fn call(
         tool: &tool,
         arguments: &arguments,
     };
-    let saved = match read_state(request)? {
-        Some(state) => Some(sealer.open(&binding, &state)?),
+    let earlier = match read_state(request)? {
+        Some(state) => Some(sealer.open(service, &binding, &state)?),
         None => None,
     };
     let started = service
@@ -73,32 +76,35 @@ pub async fn call(
             arguments: arguments.clone(),
             abilities: request.client.abilities,
             takes_tasks: request.client.takes_tasks,
-            saved,
+            earlier,
             responses: tasks::read_responses(request)?.unwrap_or_default(),
             live: None,
+            trace: request.client.trace.clone(),
         })
         .await;
     let mut answering = Answering {
+        service: service.clone(),
+        sealer: Arc::clone(sealer),
         id: request.id.clone(),
-        is_fallback: false,
+        notice: Notice::none(),
         tool,
         arguments,
         tenant: tenant.clone(),
     };
     let pending = match started {
         Ok(pending) => pending,
-        Err(error) => return answering.message(sealer, Err(error)).map(Output::Message),
+        Err(error) => return answering.message(Err(error)).await.map(Output::Message),
     };
-    answering.is_fallback = pending.is_fallback;
+    answering.notice = Notice::new(&pending, FALLBACK_NOTICE);
     match &request.client.progress_token {
         Some(token) if can_stream => {
             let token = token.clone();
-            answer_with_progress(answering, sealer, pending, token).await
+            answer_with_progress(answering, pending, token).await
         }
         _ => {
             let mut pending = pending;
             let reply = pending.reply().await;
-            answering.message(sealer, reply).map(Output::Message)
+            answering.message(reply).await.map(Output::Message)
         }
     }
 }
@@ -134,14 +140,15 @@ fn read_state(request: &Request) -> Result<Option<String>, Refusal> {
 
 impl Answering {
     /// The response to the call.
-    fn message(&self, sealer: &Sealer, reply: Result<Reply, CallError>) -> Result<Bytes, Refusal> {
+    async fn message(&self, reply: Result<Reply, CallError>) -> Result<Bytes, Refusal> {
         Ok(match reply {
             Ok(Reply::Result(result)) => self.completed(&result),
             Ok(Reply::Task(task)) => wire::response(&self.id, |out| {
                 tasks::write_created(out, &task);
             }),
-            Ok(Reply::InputRequired { requests, saved }) => {
-                let state = sealer.seal(&self.binding(), &saved)?;
+            Ok(Reply::InputRequired { requests, left }) => {
+                let binding = self.binding();
+                let state = self.sealer.seal(&self.service, &binding, left).await?;
                 wire::response(&self.id, |out| {
                     out.text("resultType", "input_required");
                     tasks::write_input_requests(out, &requests);
@@ -170,17 +177,20 @@ impl Answering {
 
     fn completed(&self, result: &CallResult) -> Bytes {
         wire::response(&self.id, |out| {
-            write_completed(out, result, self.is_fallback);
+            write_completed(out, result, self.notice.of_result());
         })
     }
 }
 
-fn write_completed(out: &mut Object, result: &CallResult, is_fallback: bool) {
+fn write_completed(out: &mut Object, result: &CallResult, told: Option<Told>) {
     out.text("resultType", "complete").members(&result.json);
     wire::result_meta(out, |meta| {
-        if is_fallback {
+        if let Some(told) = told {
             meta.flag("longshore/synchronous", true)
-                .text("longshore/synchronousReason", FALLBACK_NOTICE);
+                .text("longshore/synchronousReason", &told.reason);
+            if let Some(task) = told.task {
+                meta.text("longshore/task", &task);
+            }
         }
     });
 }
@@ -203,7 +213,6 @@ pub fn failure(text: &str) -> CallResult {
 /// Answers plainly if the reply is there soon, else with a stream.
 async fn answer_with_progress(
     answering: Answering,
-    sealer: &Arc<Sealer>,
     mut pending: PendingCall,
     token: String,
 ) -> Result<Output, Refusal> {
@@ -217,13 +226,11 @@ async fn answer_with_progress(
         // What was reported before the reply is told before it.
         biased;
         changed = progress.changed() => changed.is_ok(),
-        reply = &mut waiting => return answering.message(sealer, reply).map(Output::Message),
+        reply = &mut waiting => return answering.message(reply).await.map(Output::Message),
         () = sleep(STREAM_AFTER) => false,
     };
     let stream = CallStream {
-        notice: answering.is_fallback,
         answering,
-        sealer: Arc::clone(sealer),
         waiting,
         progress: Some(progress),
         is_reported,
@@ -238,14 +245,11 @@ async fn answer_with_progress(
 /// A call's stream under way. Dropping it drops the reply's future, which stops the tool.
 struct CallStream {
     answering: Answering,
-    sealer: Arc<Sealer>,
     waiting: Waiting,
     /// None once nobody reports any more.
     progress: Option<watch::Receiver<Option<Progress>>>,
     /// Whether there is progress that was not told yet.
     is_reported: bool,
-    /// Whether the notice of a fallback is still to be told.
-    notice: bool,
     meter: Meter,
     is_over: bool,
 }
@@ -255,12 +259,11 @@ impl CallStream {
         if self.is_over {
             return None;
         }
-        if self.notice {
-            self.notice = false;
-            let message = self.meter.tell(None, None, FALLBACK_NOTICE);
-            return Some((message, self));
-        }
         loop {
+            if let Some(words) = self.answering.notice.take() {
+                let message = self.meter.tell(None, None, &words);
+                return Some((message, self));
+            }
             if self.is_reported {
                 self.is_reported = false;
                 if let Some(message) = self.newest() {
@@ -277,7 +280,11 @@ impl CallStream {
                 }
                 reply = &mut self.waiting => {
                     self.is_over = true;
-                    return Some((self.response(reply), self));
+                    let message = match self.answering.message(reply).await {
+                        Ok(message) => message,
+                        Err(refusal) => wire::failure(Some(&self.answering.id), &refusal.face()),
+                    };
+                    return Some((message, self));
                 }
             }
         }
@@ -289,13 +296,6 @@ impl CallStream {
             self.meter
                 .tell(progress.done, progress.total, &progress.message),
         )
-    }
-
-    fn response(&self, reply: Result<Reply, CallError>) -> Bytes {
-        match self.answering.message(&self.sealer, reply) {
-            Ok(message) => message,
-            Err(refusal) => wire::failure(Some(&self.answering.id), &refusal.face()),
-        }
     }
 }
 
@@ -363,7 +363,11 @@ mod tests {
     fn a_synchronous_result_says_so() {
         let result = failure("no \"such\" file");
         let message = wire::response(&RequestId::for_tests("1"), |out| {
-            write_completed(out, &result, true);
+            let told = Told {
+                reason: FALLBACK_NOTICE.to_owned(),
+                task: None,
+            };
+            write_completed(out, &result, Some(told));
         });
         insta::assert_snapshot!(text(&message), @r###"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"no \"such\" file"}],"isError":true,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"longshore","title":"Longshore","version":"0.1.0"},"longshore/synchronous":true,"longshore/synchronousReason":"this call runs within its request, because the client did not declare the io.modelcontextprotocol/tasks extension; closing the request stops the tool"}}}"###);
     }

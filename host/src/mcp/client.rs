@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::envelope::{is_object, parse};
-use crate::task::Abilities;
+use crate::task::{Abilities, Trace};
 
 /// What this very request says of its client; no other request counts (basic/index,
 /// "Statelessness").
@@ -13,6 +13,8 @@ pub struct Client {
     pub takes_tasks: bool,
     /// JSON text, for progress notifications.
     pub progress_token: Option<String>,
+    /// The trace the request belongs to.
+    pub trace: Option<Trace>,
 }
 
 #[derive(serde::Deserialize)]
@@ -77,6 +79,7 @@ impl Client {
             abilities,
             takes_tasks,
             progress_token: None,
+            trace: None,
         })
     }
 }

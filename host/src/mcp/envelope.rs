@@ -11,6 +11,7 @@ use super::client::Client;
 use super::error::Refusal;
 use super::headers;
 use super::{Method, VERSIONS};
+use crate::task::Trace;
 
 /// How deep a message may nest. serde_json gives up at 128, but only where it builds values.
 const DEPTH_MAX: usize = 100;
@@ -136,6 +137,12 @@ struct Meta<'a> {
         deserialize_with = "present"
     )]
     progress_token: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    traceparent: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    tracestate: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    baggage: Option<&'a RawValue>,
 }
 
 /// Reads a message; None is a notification, of which this revision has none that asks anything of
@@ -357,6 +364,7 @@ fn read_meta(params: &Params, headers: Option<&HeaderMap>) -> Result<Client, Ref
     let mut client = Client::read(capabilities).map_err(invalid)?;
     check_log_level(meta.log_level).map_err(Refusal::InvalidMeta)?;
     client.progress_token = read_token(meta.progress_token).map_err(Refusal::InvalidMeta)?;
+    client.trace = read_trace(&meta);
     Ok(client)
 }
 
@@ -373,6 +381,14 @@ fn check_log_level(raw: Option<&RawValue>) -> Result<(), String> {
             LOG_LEVELS.join(", ")
         )),
     }
+}
+
+/// What is wrong with a trace is no reason to refuse a request (Trace Context, 3.2.2.5).
+fn read_trace(meta: &Meta) -> Option<Trace> {
+    let parent = meta.traceparent.and_then(text_of);
+    let state = meta.tracestate.and_then(text_of);
+    let baggage = meta.baggage.and_then(text_of);
+    Trace::read(parent.as_deref(), state.as_deref(), baggage.as_deref())
 }
 
 fn read_token(raw: Option<&RawValue>) -> Result<Option<String>, String> {

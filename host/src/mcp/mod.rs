@@ -14,6 +14,7 @@ mod lines;
 mod list;
 mod listen;
 mod measure;
+mod notice;
 mod request_state;
 mod tasks;
 mod wire;
@@ -36,6 +37,7 @@ pub use legacy::{LegacyLimits, SessionError};
 pub use lines::LineLimits;
 use listen::Streams;
 use request_state::Sealer;
+pub use request_state::{Keyring, KeyringError};
 pub use wire::failure;
 
 use crate::clock::Clock;
@@ -139,11 +141,11 @@ impl Method {
 }
 
 impl Endpoint {
-    /// `request_state_key` seals what a call carries through its client; streams end when
-    /// `shutdown` becomes true.
+    /// `keyring` seals what a call carries through its client; streams end when `shutdown` becomes
+    /// true.
     pub fn new(
         service: Service,
-        request_state_key: [u8; 32],
+        keyring: Keyring,
         legacy: LegacyLimits,
         shutdown: watch::Receiver<bool>,
     ) -> Endpoint {
@@ -156,7 +158,7 @@ impl Endpoint {
         );
         Endpoint(Arc::new(Parts {
             service,
-            sealer: Arc::new(Sealer::new(request_state_key, Clock::system())),
+            sealer: Arc::new(Sealer::new(keyring, Clock::system())),
             tools,
             streams: Arc::default(),
             legacy,

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::store::{NewTask, StoredInput};
-use crate::task::{Abilities, Attempt, Input, Phase, Policy, Task, TaskKey, TenantId, ToolRef};
+use crate::task::{
+    Abilities, Attempt, Input, Phase, Policy, Task, TaskKey, TenantId, ToolRef, Trace,
+};
 
 /// A call that may become a task.
 #[derive(Clone, Debug)]
@@ -18,6 +20,8 @@ pub struct Submission {
     pub abilities: Abilities,
     /// Time to live of the task from its creation.
     pub ttl: Option<Duration>,
+    /// The caller's trace.
+    pub trace: Option<Trace>,
 }
 
 impl Submission {
@@ -45,6 +49,7 @@ impl Submission {
             cancel: None,
             inputs: BTreeMap::new(),
             external_reference: None,
+            trace: self.trace.clone(),
         }
     }
 

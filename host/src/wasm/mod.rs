@@ -29,7 +29,7 @@ use std::time::Duration;
 
 pub use compile::{COMPILE_COMMAND, Compiler, compile_worker};
 pub use component::Component;
-pub use declare::{Annotations, Declaration, Execution, Icon, Question, Traits};
+pub use declare::{Annotations, Declaration, Execution, Icon, Question, Traits, WhenLeft};
 pub use error::LoadError;
 pub use grants::{DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace};
 pub use sandbox::Sandbox;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 use wasmtime::Store;
 
 use super::bindings::longshore::plugin::types::{self, ToolError};
@@ -21,7 +22,7 @@ use super::sandbox::Inner;
 use super::secrets::Secrets;
 use super::{Component, LoadError};
 use crate::scheduler::{Call, Run, RunEnd};
-use crate::task::RpcError;
+use crate::task::{RpcError, Trace};
 
 /// Records around the bytes a guest hands over in one call.
 const HOSTCALL_SLACK_BYTES: usize = 256 << 10;
@@ -64,7 +65,7 @@ pub(super) async fn run(
     };
     let handle = sandbox.guests.handle().clone();
     let guest = call_tool(sandbox, component, grants, call, run.clone(), slot);
-    let mut guest = Owned(handle.spawn(guest));
+    let mut guest = Owned(handle.spawn(guest.in_current_span()));
     let killed = tokio::select! {
         biased;
         end = &mut guest.0 => return end.unwrap_or_else(|error| {
@@ -95,7 +96,17 @@ async fn call_tool(
             return failed(message);
         }
     };
-    let egress = Egress::new(grants, secrets, sandbox.connector.clone(), log.clone());
+    let trace = run.trace().cloned();
+    if let Some(id) = trace.as_ref().and_then(Trace::id) {
+        log.note(&format!("trace {id}"));
+    }
+    let egress = Egress::new(
+        grants,
+        secrets,
+        sandbox.connector.clone(),
+        trace,
+        log.clone(),
+    );
     let allowance = Allowance::new(sandbox.limits.memory_max_bytes);
     let hostcall_max_bytes =
         CHECKPOINT_MAX_BYTES.max(sandbox.limits.result_max_bytes) + HOSTCALL_SLACK_BYTES;
@@ -218,6 +229,7 @@ pub(super) async fn list_tools(
         Arc::default(),
         Secrets::default(),
         sandbox.connector.clone(),
+        None,
         log.clone(),
     );
     let allowance = Allowance::new(sandbox.limits.memory_max_bytes);
