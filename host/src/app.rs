@@ -329,6 +329,7 @@ fn http_options(config: &Config) -> HttpOptions {
         body_max_bytes: size(limits.request_body_max_bytes),
         body_timeout: millis(limits.request_body_timeout_ms),
         connections_max: size(limits.connections_max),
+        write_timeout: millis(limits.write_timeout_ms),
         drain_timeout: millis(limits.drain_timeout_ms),
         ..HttpOptions::default()
     }

@@ -20,6 +20,8 @@ pub struct Limits {
     /// From a request's first byte to its body's last.
     pub request_body_timeout_ms: u64,
     pub connections_max: u64,
+    /// How long a client may leave what it is sent unread before its connection is closed.
+    pub write_timeout_ms: u64,
     /// How long an `auto` tool may take before its call becomes a task.
     pub call_grace_ms: u64,
     /// Calls answered within their request, all tenants together.
@@ -99,6 +101,7 @@ impl Default for Limits {
             request_body_max_bytes: MIB,
             request_body_timeout_ms: 10 * SECOND_MS,
             connections_max: 1_024,
+            write_timeout_ms: 30 * SECOND_MS,
             call_grace_ms: 250,
             calls_running_max: 128,
             tenant_calls_running_max: 64,
@@ -170,11 +173,12 @@ impl Limits {
     /// The upper ends keep arithmetic and allocations sane; they are not recommendations. The
     /// instances together stay below the thousand slots a 4 GiB reservation each allows.
     #[rustfmt::skip]
-    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 38] {
+    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 39] {
         [
             ("request_body_max_bytes", self.request_body_max_bytes, KIB..=256 * MIB),
             ("request_body_timeout_ms", self.request_body_timeout_ms, 100..=600 * SECOND_MS),
             ("connections_max", self.connections_max, 1..=65_535),
+            ("write_timeout_ms", self.write_timeout_ms, 100..=3_600 * SECOND_MS),
             ("call_grace_ms", self.call_grace_ms, 0..=60 * SECOND_MS),
             ("calls_running_max", self.calls_running_max, 1..=300),
             ("tenant_calls_running_max", self.tenant_calls_running_max, 1..=300),

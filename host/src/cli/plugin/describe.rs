@@ -259,16 +259,25 @@ fn cancel_words(traits: &Traits) -> String {
 }
 
 fn times(traits: &Traits) -> String {
-    let shown = |time: Option<Duration>| match time {
-        Some(time) => humantime::format_duration(time).to_string(),
-        None => "the host's default".to_owned(),
-    };
-    format!(
-        "kept {} · polled every {} · after a cancel {}",
-        shown(traits.ttl),
-        shown(traits.poll_interval),
-        shown(traits.cancel_grace)
-    )
+    let told = [
+        ("kept", traits.ttl),
+        ("polled every", traits.poll_interval),
+        ("stopped by force", traits.cancel_grace),
+    ];
+    let is_whole = told.iter().all(|(_, time)| time.is_some());
+    let mut words: Vec<String> = told
+        .into_iter()
+        .filter_map(|(what, time)| Some(format!("{what} {}", humantime::format_duration(time?))))
+        .collect();
+    if traits.cancel_grace.is_some()
+        && let Some(last) = words.last_mut()
+    {
+        last.push_str(" after a cancel");
+    }
+    if !is_whole {
+        words.push("otherwise the host's defaults".to_owned());
+    }
+    words.join(" · ")
 }
 
 fn hints(annotations: &Annotations) -> Vec<&'static str> {
