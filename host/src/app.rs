@@ -298,6 +298,7 @@ fn scheduler_limits(limits: &Limits) -> SchedulerLimits {
 fn service_limits(limits: &Limits) -> ServiceLimits {
     ServiceLimits {
         call_grace: millis(limits.call_grace_ms),
+        read_timeout: millis(limits.read_timeout_ms),
         task_ttl_default: millis(limits.task_ttl_default_ms),
         task_ttl_max: millis(limits.task_ttl_max_ms),
         poll_interval_default: millis(limits.poll_interval_default_ms),

@@ -2,6 +2,7 @@
 //! tenant, quota, schema, then catalog, store, scheduler.
 
 mod detached;
+mod world;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,10 +13,12 @@ use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tracing::warn;
 
-use crate::catalog::{Catalog, Snapshot, Tool};
+use crate::catalog::{Catalog, List, Snapshot, Tool};
 use crate::clock::Clock;
 use crate::notify::{Notifier, Subscription};
-use crate::scheduler::{Asks, CallOutcome, RunEnd, Scheduler, StartError, StartedCall, Submission};
+use crate::scheduler::{
+    Asks, CallOutcome, Operation, RunEnd, Scheduler, StartError, StartedCall, Submission,
+};
 use crate::schema::{self, Mismatch};
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
@@ -24,10 +27,12 @@ use crate::task::{
 };
 use crate::wasm::{Execution, Traits, WhenLeft};
 
-use detached::Detachable;
-pub use detached::Standing;
-
-pub use crate::scheduler::{HeldRound, Left, LiveQuestion, RoundError, Saved};
+use self::detached::Detachable;
+pub use self::detached::Standing;
+pub use self::world::{AskRequest, Wanted};
+pub use crate::scheduler::{
+    HeldRound, Left, Listener, LiveQuestion, LogLevel, Message, RoundError, Saved, Subject,
+};
 pub use crate::store::RoundName;
 
 /// What the host does for its clients. Cheap to clone.
@@ -48,6 +53,8 @@ struct Inner {
 pub struct ServiceLimits {
     /// How long an `auto` tool may take before its call becomes a task.
     pub call_grace: Duration,
+    /// How long a resource, a prompt or suggestions may take.
+    pub read_timeout: Duration,
     pub task_ttl_default: Duration,
     pub task_ttl_max: Duration,
     pub poll_interval_default: Duration,
@@ -73,6 +80,8 @@ pub struct CallRequest {
     pub live: Option<mpsc::Sender<LiveQuestion>>,
     /// The trace the client's call belongs to.
     pub trace: Option<Trace>,
+    /// Who hears what the tool says, as long as the call is no task.
+    pub listener: Option<Listener>,
 }
 
 /// An earlier round, and what it left.
@@ -103,6 +112,9 @@ enum Pending {
     },
     /// As the second, for a client that takes no tasks: it is answered in any case.
     Detachable(Detachable),
+    /// No tool: a resource, a prompt or suggestions.
+    Asked(world::Asked),
+    Answered(Option<CallResult>),
 }
 
 /// What a call came to.
@@ -124,6 +136,19 @@ pub enum CallError {
     UnknownTool(String),
     #[error("the arguments do not fit: {0}")]
     InvalidArguments(Mismatch),
+    /// Unknown to the host, or to the plugin whose template it fits.
+    #[error("no resource `{0}`")]
+    UnknownResource(String),
+    #[error("no prompt is called `{0}`")]
+    UnknownPrompt(String),
+    #[error("the arguments of the prompt `{prompt}` do not fit: {problem}")]
+    InvalidPromptArguments { prompt: String, problem: String },
+    #[error("no resource template `{0}`")]
+    UnknownTemplate(String),
+    #[error("`{subject}` has no argument `{argument}`")]
+    UnknownArgument { subject: String, argument: String },
+    #[error("`{what}` did not answer within {}", humantime::format_duration(*.limit))]
+    TooSlow { what: String, limit: Duration },
     /// The tool is always a task and the client takes none.
     #[error("`{0}` always runs as a task, and the client did not declare the Tasks extension")]
     NeedsTasks(String),
@@ -186,14 +211,14 @@ impl Service {
         self.0.store.is_ready()
     }
 
-    /// The tools as they are now.
+    /// What is offered now.
     pub fn tools(&self) -> Arc<Snapshot> {
         self.0.catalog.snapshot()
     }
 
-    /// Follows changes of the tools.
-    pub fn tool_changes(&self) -> watch::Receiver<Arc<Snapshot>> {
-        self.0.catalog.changes()
+    /// Follows changes of a list.
+    pub fn changes(&self, list: List) -> watch::Receiver<u64> {
+        self.0.catalog.changes(list)
     }
 
     /// Checks a call and starts it.
@@ -243,6 +268,8 @@ impl Service {
             abilities: request.abilities,
             ttl: Some(self.ttl(&tool.declaration.traits)),
             trace: request.trace,
+            operation: Operation::CallTool,
+            listener: request.listener,
         };
         let takes_tasks = request.takes_tasks;
         // What an earlier round left is not thrown away for want of a place.
@@ -251,7 +278,7 @@ impl Service {
             return Ok(PendingCall {
                 progress: watch::Sender::new(None).subscribe(),
                 is_fallback: false,
-                standing: watch::Sender::new(Standing::WithClient).subscribe(),
+                standing: Standing::with_client(),
                 state: Pending::Task(Some(Box::new(task))),
             });
         }
@@ -468,7 +495,7 @@ impl PendingCall {
         PendingCall {
             progress: call.run.watch_progress(),
             is_fallback,
-            standing: watch::Sender::new(Standing::WithClient).subscribe(),
+            standing: Standing::with_client(),
             state: Pending::Running { call, grace },
         }
     }
@@ -479,6 +506,10 @@ impl PendingCall {
             Pending::Task(task) => return task.take().map(Reply::Task).ok_or_else(told_already),
             Pending::Detachable(call) => return call.reply().await,
             Pending::Running { call, grace } => (call, grace.take()),
+            Pending::Asked(asked) => return asked.reply().await,
+            Pending::Answered(result) => {
+                return result.take().map(Reply::Result).ok_or_else(told_already);
+            }
         };
         let outcome = match grace {
             None => call.outcome().await,
@@ -503,6 +534,10 @@ fn read_outcome(outcome: CallOutcome) -> Result<Reply, CallError> {
         CallOutcome::Asks(requests, left) => Ok(Reply::InputRequired { requests, left }),
         CallOutcome::Refused(error) => Err(error.into()),
         CallOutcome::Ended(RunEnd::Returned(result)) => Ok(Reply::Result(result)),
+        // Of no tool; a resource's URI is told by who asked for it.
+        CallOutcome::Ended(RunEnd::NotFound) => Err(CallError::Unavailable(
+            "the tool answered as if it were a resource".to_owned(),
+        )),
         CallOutcome::Ended(RunEnd::Failed(error)) => Err(CallError::Tool(error)),
         CallOutcome::Ended(RunEnd::Cancelled(words)) => {
             Err(CallError::Unavailable(words.unwrap_or_else(|| {

@@ -220,6 +220,8 @@ pub fn submission(tool: &str, argument: &str) -> Submission {
         },
         ttl: Some(Duration::from_secs(3_600)),
         trace: None,
+        operation: Default::default(),
+        listener: None,
     }
 }
 

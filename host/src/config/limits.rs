@@ -30,6 +30,8 @@ pub struct Limits {
     pub tenant_calls_running_max: u64,
     /// How long a call waits for one of those places before it is refused.
     pub call_wait_max_ms: u64,
+    /// How long a resource, a prompt or suggestions may take, a client's answers included.
+    pub read_timeout_ms: u64,
     /// Tasks that run at once, all tenants together.
     pub tasks_running_max: u64,
     /// Tasks of one tenant that run at once.
@@ -106,6 +108,7 @@ impl Default for Limits {
             calls_running_max: 128,
             tenant_calls_running_max: 64,
             call_wait_max_ms: 10 * SECOND_MS,
+            read_timeout_ms: 60 * SECOND_MS,
             tasks_running_max: 64,
             tenant_tasks_running_max: 32,
             tasks_unfinished_max: 1_000,
@@ -173,7 +176,7 @@ impl Limits {
     /// The upper ends keep arithmetic and allocations sane; they are not recommendations. The
     /// instances together stay below the thousand slots a 4 GiB reservation each allows.
     #[rustfmt::skip]
-    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 39] {
+    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 40] {
         [
             ("request_body_max_bytes", self.request_body_max_bytes, KIB..=256 * MIB),
             ("request_body_timeout_ms", self.request_body_timeout_ms, 100..=600 * SECOND_MS),
@@ -183,6 +186,7 @@ impl Limits {
             ("calls_running_max", self.calls_running_max, 1..=300),
             ("tenant_calls_running_max", self.tenant_calls_running_max, 1..=300),
             ("call_wait_max_ms", self.call_wait_max_ms, 0..=600 * SECOND_MS),
+            ("read_timeout_ms", self.read_timeout_ms, 10..=3_600 * SECOND_MS),
             ("tasks_running_max", self.tasks_running_max, 1..=300),
             ("tenant_tasks_running_max", self.tenant_tasks_running_max, 1..=300),
             ("tasks_unfinished_max", self.tasks_unfinished_max, 1..=1_000_000),

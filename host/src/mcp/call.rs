@@ -1,5 +1,5 @@
 //! `tools/call`: reads the call, starts it, and answers with a result, a task or questions, after
-//! progress on the call's own stream when the client asked for it.
+//! progress and messages on the call's own stream when the client asked for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +9,18 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use http::HeaderMap;
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
+use super::client::Client;
 use super::envelope::{Request, text_of};
 use super::error::Refusal;
 use super::measure::Measure;
 use super::notice::{Notice, Told};
 use super::request_state::{Binding, Sealer};
 use super::wire::{self, Object};
-use super::{Output, RequestId, headers as mirrored, tasks};
-use crate::service::{CallError, CallRequest, PendingCall, Reply, Service};
+use super::{Method, Output, RequestId, headers as mirrored, tasks};
+use crate::service::{CallError, CallRequest, Listener, Message, PendingCall, Reply, Service};
 use crate::task::{CallResult, Progress, TenantId};
 
 /// How long a call with a progress token may stay silent before its stream begins. A call that is
@@ -33,15 +34,20 @@ const FALLBACK_NOTICE: &str = "this call runs within its request, because the cl
 /// Waits for a call's reply; dropping it stops the tool.
 type Waiting = BoxFuture<'static, Result<Reply, CallError>>;
 
+/// Messages that a call may be ahead of its client's reading; more are dropped.
+pub const HEARD_MAX: usize = 128;
+
 /// What it takes to answer once the reply is there.
-struct Answering {
-    service: Service,
-    sealer: Arc<Sealer>,
-    id: RequestId,
-    notice: Notice,
-    tool: String,
-    arguments: Map<String, Value>,
-    tenant: TenantId,
+pub struct Answering {
+    pub service: Service,
+    pub sealer: Arc<Sealer>,
+    pub id: RequestId,
+    pub method: Method,
+    pub notice: Notice,
+    /// The tool, the prompt or the resource.
+    pub tool: String,
+    pub arguments: Map<String, Value>,
+    pub tenant: TenantId,
 }
 
 pub async fn call(
@@ -69,6 +75,7 @@ pub async fn call(
         Some(state) => Some(sealer.open(service, &binding, &state)?),
         None => None,
     };
+    let (listener, heard) = hear(&request.client, can_stream);
     let started = service
         .call(CallRequest {
             tenant: tenant.clone(),
@@ -80,33 +87,55 @@ pub async fn call(
             responses: tasks::read_responses(request)?.unwrap_or_default(),
             live: None,
             trace: request.client.trace.clone(),
+            listener,
         })
         .await;
-    let mut answering = Answering {
+    let answering = Answering {
         service: service.clone(),
         sealer: Arc::clone(sealer),
         id: request.id.clone(),
+        method: request.method,
         notice: Notice::none(),
         tool,
         arguments,
         tenant: tenant.clone(),
     };
+    respond(answering, started, &request.client, heard, can_stream).await
+}
+
+/// Who hears what a call says, and what was heard: of a request that names a level, and whose
+/// sender reads more than the answer.
+pub fn hear(
+    client: &Client,
+    can_stream: bool,
+) -> (Option<Listener>, Option<mpsc::Receiver<Message>>) {
+    let Some(level) = client.log_level.filter(|_| can_stream) else {
+        return (None, None);
+    };
+    let (sender, heard) = mpsc::channel(HEARD_MAX);
+    (Some(Listener { level, sender }), Some(heard))
+}
+
+/// Answers what was started: with a stream when the client wants to hear how it goes.
+pub async fn respond(
+    mut answering: Answering,
+    started: Result<PendingCall, CallError>,
+    client: &Client,
+    heard: Option<mpsc::Receiver<Message>>,
+    can_stream: bool,
+) -> Result<Output, Refusal> {
     let pending = match started {
         Ok(pending) => pending,
         Err(error) => return answering.message(Err(error)).await.map(Output::Message),
     };
     answering.notice = Notice::new(&pending, FALLBACK_NOTICE);
-    match &request.client.progress_token {
-        Some(token) if can_stream => {
-            let token = token.clone();
-            answer_with_progress(answering, pending, token).await
-        }
-        _ => {
-            let mut pending = pending;
-            let reply = pending.reply().await;
-            answering.message(reply).await.map(Output::Message)
-        }
+    let token = client.progress_token.clone().filter(|_| can_stream);
+    if token.is_some() || heard.is_some() {
+        return answer_with_progress(answering, pending, token, heard).await;
     }
+    let mut pending = pending;
+    let reply = pending.reply().await;
+    answering.message(reply).await.map(Output::Message)
 }
 
 fn read_name(request: &Request) -> Result<String, Refusal> {
@@ -129,7 +158,7 @@ fn read_arguments(request: &Request) -> Result<Map<String, Value>, Refusal> {
     })
 }
 
-fn read_state(request: &Request) -> Result<Option<String>, Refusal> {
+pub fn read_state(request: &Request) -> Result<Option<String>, Refusal> {
     let Some(raw) = request.params.request_state else {
         return Ok(None);
     };
@@ -169,7 +198,7 @@ impl Answering {
     fn binding(&self) -> Binding<'_> {
         Binding {
             tenant: &self.tenant,
-            method: super::Method::ToolsCall.as_str(),
+            method: self.method.as_str(),
             tool: &self.tool,
             arguments: &self.arguments,
         }
@@ -178,6 +207,10 @@ impl Answering {
     fn completed(&self, result: &CallResult) -> Bytes {
         wire::response(&self.id, |out| {
             write_completed(out, result, self.notice.of_result());
+            if self.method == Method::ResourcesRead {
+                // How long contents stay true is its plugin's secret.
+                out.integer("ttlMs", 0).text("cacheScope", "private");
+            }
         })
     }
 }
@@ -212,29 +245,41 @@ pub fn failure(text: &str) -> CallResult {
 
 /// Answers plainly if the reply is there soon, else with a stream.
 async fn answer_with_progress(
-    answering: Answering,
+    mut answering: Answering,
     mut pending: PendingCall,
-    token: String,
+    token: Option<String>,
+    mut heard: Option<mpsc::Receiver<Message>>,
 ) -> Result<Output, Refusal> {
-    let mut progress = pending.progress.clone();
-    if progress.borrow().is_some() {
+    // Without a token there is no way to tell of progress.
+    if token.is_none() {
+        answering.notice.only_in_result();
+    }
+    let mut progress = token.as_ref().map(|_| pending.progress.clone());
+    if let Some(progress) = progress.as_mut().filter(|newest| newest.borrow().is_some()) {
         // A quick tool may have reported before anyone looked.
         progress.mark_changed();
     }
     let mut waiting: Waiting = async move { pending.reply().await }.boxed();
+    let mut said = None;
     let is_reported = tokio::select! {
         // What was reported before the reply is told before it.
         biased;
-        changed = progress.changed() => changed.is_ok(),
+        changed = changed(&mut progress) => changed,
+        message = next(&mut heard) => {
+            said = message;
+            false
+        }
         reply = &mut waiting => return answering.message(reply).await.map(Output::Message),
         () = sleep(STREAM_AFTER) => false,
     };
     let stream = CallStream {
         answering,
         waiting,
-        progress: Some(progress),
+        progress,
         is_reported,
-        meter: Meter::new(token),
+        heard,
+        said,
+        meter: Meter::new(token.unwrap_or_default()),
         is_over: false,
     };
     Ok(Output::Stream(
@@ -250,6 +295,10 @@ struct CallStream {
     progress: Option<watch::Receiver<Option<Progress>>>,
     /// Whether there is progress that was not told yet.
     is_reported: bool,
+    /// None when the client does not listen, or nobody speaks any more.
+    heard: Option<mpsc::Receiver<Message>>,
+    /// What was said and not told yet.
+    said: Option<Message>,
     meter: Meter,
     is_over: bool,
 }
@@ -270,6 +319,9 @@ impl CallStream {
                     return Some((message, self));
                 }
             }
+            if let Some(said) = self.said.take() {
+                return Some((tell(&said), self));
+            }
             tokio::select! {
                 biased;
                 changed = changed(&mut self.progress) => {
@@ -277,6 +329,12 @@ impl CallStream {
                     if !changed {
                         self.progress = None;
                     }
+                }
+                message = next(&mut self.heard) => {
+                    if message.is_none() {
+                        self.heard = None;
+                    }
+                    self.said = message;
                 }
                 reply = &mut self.waiting => {
                     self.is_over = true;
@@ -304,6 +362,24 @@ async fn changed(progress: &mut Option<watch::Receiver<Option<Progress>>>) -> bo
         Some(progress) => progress.changed().await.is_ok(),
         None => std::future::pending().await,
     }
+}
+
+/// The next message; for ever when there is nobody to hear.
+async fn next(heard: &mut Option<mpsc::Receiver<Message>>) -> Option<Message> {
+    match heard {
+        Some(heard) => heard.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn tell(message: &Message) -> Bytes {
+    wire::notification("notifications/message", |params| {
+        params.text("level", message.level.as_str());
+        if let Some(logger) = &message.logger {
+            params.text("logger", logger);
+        }
+        params.raw("data", &message.data);
+    })
 }
 
 /// Writes a call's progress notifications.

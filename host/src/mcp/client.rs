@@ -3,6 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::envelope::{is_object, parse};
+use crate::service::LogLevel;
 use crate::task::{Abilities, Trace};
 
 /// What this very request says of its client; no other request counts (basic/index,
@@ -15,6 +16,8 @@ pub struct Client {
     pub progress_token: Option<String>,
     /// The trace the request belongs to.
     pub trace: Option<Trace>,
+    /// The least of what the plugin says that it wants to hear; nothing without one.
+    pub log_level: Option<LogLevel>,
 }
 
 #[derive(serde::Deserialize)]
@@ -80,6 +83,7 @@ impl Client {
             takes_tasks,
             progress_token: None,
             trace: None,
+            log_level: None,
         })
     }
 }

@@ -11,6 +11,7 @@ use super::client::Client;
 use super::error::Refusal;
 use super::headers;
 use super::{Method, VERSIONS};
+use crate::service::LogLevel;
 use crate::task::Trace;
 
 /// How deep a message may nest. serde_json gives up at 128, but only where it builds values.
@@ -21,17 +22,6 @@ const TOKEN_MAX_BYTES: usize = 1024;
 
 /// What a request's `_meta` has to look like, for messages.
 const META_EXAMPLE: &str = r#""_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}"#;
-
-const LOG_LEVELS: [&str; 8] = [
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-];
 
 /// A request's id as the client wrote it, so that it goes back letter for letter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -79,6 +69,12 @@ pub struct Params<'a> {
     pub cursor: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     pub notifications: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "ref", deserialize_with = "present")]
+    pub reference: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub argument: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub context: Option<&'a RawValue>,
     /// Of a legacy `initialize`.
     #[serde(borrow, default, deserialize_with = "present")]
     protocol_version: Option<&'a RawValue>,
@@ -362,23 +358,27 @@ fn read_meta(params: &Params, headers: Option<&HeaderMap>) -> Result<Client, Ref
         ));
     };
     let mut client = Client::read(capabilities).map_err(invalid)?;
-    check_log_level(meta.log_level).map_err(Refusal::InvalidMeta)?;
+    client.log_level = read_log_level(meta.log_level).map_err(Refusal::InvalidMeta)?;
     client.progress_token = read_token(meta.progress_token).map_err(Refusal::InvalidMeta)?;
     client.trace = read_trace(&meta);
     Ok(client)
 }
 
-/// Guests have no way to send log messages to a client, so the level has no effect; an unknown one
-/// is refused all the same (server/utilities/logging, "Error Handling").
-fn check_log_level(raw: Option<&RawValue>) -> Result<(), String> {
+/// The least that the client wants to hear; an unknown word is refused (server/utilities/logging,
+/// "Error Handling").
+fn read_log_level(raw: Option<&RawValue>) -> Result<Option<LogLevel>, String> {
     let Some(raw) = raw else {
-        return Ok(());
+        return Ok(None);
     };
-    match text_of(raw) {
-        Some(level) if LOG_LEVELS.contains(&&*level) => Ok(()),
-        _ => Err(format!(
+    let word = text_of(raw);
+    let level = LogLevel::ALL
+        .into_iter()
+        .find(|level| word.as_deref() == Some(level.as_str()));
+    match level {
+        Some(level) => Ok(Some(level)),
+        None => Err(format!(
             "params._meta[\"io.modelcontextprotocol/logLevel\"] has to be one of {}",
-            LOG_LEVELS.join(", ")
+            LogLevel::ALL.map(LogLevel::as_str).join(", ")
         )),
     }
 }

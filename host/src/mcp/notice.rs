@@ -59,6 +59,11 @@ impl Notice {
         Some(words)
     }
 
+    /// For a client that gave no way to tell it on the stream.
+    pub fn only_in_result(&mut self) {
+        self.is_told = true;
+    }
+
     pub fn of_result(&self) -> Option<Told> {
         Some(match &*self.standing.as_ref()?.borrow() {
             // One that ended before it had to be decided ran with its client.

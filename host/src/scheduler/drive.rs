@@ -9,7 +9,9 @@ use tracing::{Instrument, error, warn};
 
 use super::journal::{DurableJournal, Journal, MemoryJournal};
 use super::run::Run;
-use super::{Asks, Call, Left, RoundError, RunEnd, Saved, Scheduler, StartError, Submission};
+use super::{
+    Asks, Call, Left, Operation, RoundError, RunEnd, Saved, Scheduler, StartError, Submission,
+};
 use crate::store::{RoundName, StoreError, UpdateError};
 use crate::task::{
     Attempt, Event, InputRequest, Interruption, Phase, RpcError, Task, TaskKey, TenantId, Trace,
@@ -208,6 +210,8 @@ impl Scheduler {
             abilities: task.abilities,
             ttl: None,
             trace: task.trace.clone(),
+            operation: Operation::CallTool,
+            listener: None,
         };
         let call = call_of(&submission);
         let journal = DurableJournal::new(self.0.store.clone(), &task);
@@ -266,12 +270,14 @@ impl Scheduler {
                 end = &mut work => break end,
                 () = run.overdue() => run.kill(),
                 () = run.show(&mut progress) => {}
+                () = run.show_updates() => {}
                 () = tokio::time::sleep_until(save_at) => {
                     run.save(&mut saved).await;
                     save_at = Instant::now() + interval;
                 }
             }
         };
+        run.publish_updates();
         run.save(&mut saved).await;
         self.finish(&run, end).await;
     }
@@ -348,6 +354,7 @@ fn call_of(submission: &Submission) -> Call {
         tenant: submission.tenant.clone(),
         tool: submission.tool.clone(),
         arguments: submission.arguments.clone(),
+        operation: submission.operation.clone(),
     }
 }
 
@@ -358,6 +365,8 @@ fn end_event(run: &Run, durable: &DurableJournal, end: RunEnd) -> Event {
     let cancelled = run.cancelled();
     match end {
         RunEnd::Returned(result) => Event::Returned { attempt, result },
+        // Of no tool, and only tools' calls are tasks.
+        RunEnd::NotFound => failed(attempt, "there is no such resource".to_owned()),
         RunEnd::Failed(error) => Event::Failed { attempt, error },
         RunEnd::Cancelled(words) => {
             let words = words.unwrap_or_else(|| "the tool stopped at a safe place".to_owned());

@@ -5,6 +5,7 @@ mod ask;
 mod drive;
 mod held;
 mod journal;
+mod message;
 mod queue;
 mod run;
 #[cfg(test)]
@@ -29,11 +30,12 @@ pub use ask::InputError;
 pub use drive::{CallOutcome, StartedCall};
 pub use held::{HeldRound, RoundError};
 pub use journal::{Asks, Left, LiveQuestion, Saved};
+pub use message::{Listener, LogLevel, Message};
 pub use run::{Abandoned, Run, RunContext, StepError, Stopped};
 pub use submission::Submission;
 
 use crate::clock::Clock;
-use crate::notify::Notifier;
+use crate::notify::{Notifier, ResourceKey};
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
     Answer, CallResult, Event, InputKey, Interruption, Phase, Progress, Rejected, RpcError, Task,
@@ -56,6 +58,36 @@ pub struct Call {
     pub tool: ToolRef,
     /// JSON text that fits the tool's input schema.
     pub arguments: String,
+    pub operation: Operation,
+}
+
+/// What a call asks of its plugin. Only a tool's call can become a task; what the others act on
+/// stands in the call's [`ToolRef`] too, for those who read logs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Operation {
+    #[default]
+    CallTool,
+    ReadResource {
+        uri: String,
+    },
+    GetPrompt {
+        name: String,
+        arguments: Vec<(String, String)>,
+    },
+    Complete {
+        subject: Subject,
+        argument: String,
+        value: String,
+        /// Arguments that are filled in already.
+        chosen: Vec<(String, String)>,
+    },
+}
+
+/// What an argument to complete belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Prompt(String),
+    Template(String),
 }
 
 /// How a run ended.
@@ -63,6 +95,8 @@ pub struct Call {
 pub enum RunEnd {
     /// The tool returned, perhaps a failure of its own, or that the arguments are wrong.
     Returned(CallResult),
+    /// There is no resource of the URI that was to be read.
+    NotFound,
     /// The tool stopped because it was told to; what it says was done and what not.
     Cancelled(Option<String>),
     /// The call failed: the tool said so, trapped, or broke a limit. The message is for the client.
@@ -123,6 +157,8 @@ pub struct Scheduler(Arc<Inner>);
 struct Inner {
     store: Store,
     notifier: Notifier,
+    /// Of resources that runs say have changed.
+    resources: Notifier<ResourceKey>,
     runner: Arc<dyn Runner>,
     clock: Clock,
     limits: SchedulerLimits,
@@ -182,6 +218,7 @@ impl Scheduler {
         Scheduler(Arc::new(Inner {
             store,
             notifier,
+            resources: Notifier::default(),
             runner,
             clock,
             state: Mutex::new(state),

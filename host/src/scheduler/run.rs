@@ -1,5 +1,6 @@
 //! One run of a tool, as the sandbox sees it: the other side of the hooks in `wit/plugin.wit`.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,9 @@ pub(super) struct Shared {
     pub(super) signal: watch::Sender<Signal>,
     pub(super) answered: Notify,
     log: Mutex<Vec<u8>>,
+    /// Resources that changed and that nobody was told of yet.
+    updated: Mutex<BTreeSet<String>>,
+    pub(super) updates: Notify,
     /// Where the call's caller waits, until it has its answer.
     caller: Mutex<Option<oneshot::Sender<CallOutcome>>>,
     /// Held while the call is answered inline.
@@ -192,6 +196,8 @@ impl Run {
             signal: watch::Sender::new(Signal::default()),
             answered: Notify::new(),
             log: Mutex::new(Vec::new()),
+            updated: Mutex::default(),
+            updates: Notify::new(),
             caller: Mutex::new(caller),
             place: Mutex::new(place),
         }))
@@ -346,6 +352,17 @@ impl Run {
             self.0.scheduler.0.notifier.publish(&durable.key);
         }
         tokio::time::sleep(SHOW_INTERVAL).await;
+    }
+
+    /// Tells whoever watches them of resources that changed, then rests as [`Run::show`] does.
+    pub(super) async fn show_updates(&self) {
+        self.0.updates.notified().await;
+        self.publish_updates();
+        tokio::time::sleep(SHOW_INTERVAL).await;
+    }
+
+    pub(super) fn updated(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        lock(&self.0.updated)
     }
 
     /// Saves what is shown: progress and output. Nobody waits for it to be durable.

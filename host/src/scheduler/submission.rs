@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::{Listener, Operation};
 use crate::clock::Timestamp;
 use crate::store::{NewTask, StoredInput};
 use crate::task::{
@@ -22,6 +23,9 @@ pub struct Submission {
     pub ttl: Option<Duration>,
     /// The caller's trace.
     pub trace: Option<Trace>,
+    pub operation: Operation,
+    /// Who hears what the call says, as long as it is no task.
+    pub listener: Option<Listener>,
 }
 
 impl Submission {

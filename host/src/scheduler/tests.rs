@@ -152,6 +152,8 @@ fn submission(tool: &str, recovery: Recovery) -> Submission {
         },
         ttl: Some(Duration::from_secs(3_600)),
         trace: None,
+        operation: Default::default(),
+        listener: None,
     }
 }
 

@@ -29,6 +29,13 @@ pub enum Standing {
     Detached(TaskId),
 }
 
+impl Standing {
+    /// Of a call that never goes on by itself.
+    pub(super) fn with_client() -> watch::Receiver<Standing> {
+        watch::Sender::new(Standing::WithClient).subscribe()
+    }
+}
+
 /// A call that becomes a task its client follows.
 pub(super) struct Detachable {
     service: Service,

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::offers;
 use super::page::{
     accent, cells, entry, faint, heading, line, prose, prose_entry, title, widths, write_table,
 };
 use crate::catalog::grants::{Effect, Row};
 use crate::catalog::load::CheckedTool;
 use crate::catalog::manifest::Manifest;
+use crate::catalog::offers::Offers;
 use crate::cli::text::{self, plain_line};
 use crate::task::{Digest, Recovery};
 use crate::wasm::{Annotations, Execution, Traits, WhenLeft};
@@ -23,6 +25,9 @@ pub struct Description {
     pub digest: Digest,
     pub imports: Vec<String>,
     pub tools: Vec<CheckedTool>,
+    pub offers: Offers,
+    /// Whether it suggests values for arguments.
+    pub completes: bool,
     pub grants: Vec<Row>,
     /// Whether a configuration was read, so that "not given" means something.
     pub has_config: bool,
@@ -41,6 +46,10 @@ impl Description {
                 "imports": self.imports,
             },
             "tools": self.tools.iter().map(tool_json).collect::<Vec<_>>(),
+            "resources": offers::resources_json(&self.offers),
+            "resourceTemplates": offers::templates_json(&self.offers),
+            "prompts": offers::prompts_json(&self.offers),
+            "completes": self.completes,
             "grants": self.grants.iter().map(row_json).collect::<Vec<_>>(),
         })
     }
@@ -53,6 +62,7 @@ impl Description {
             page.push('\n');
             write_tool(&mut page, tool);
         }
+        offers::write(&mut page, &self.offers, self.completes);
         if self.manifest.is_some() {
             page.push('\n');
             self.write_grants(&mut page);
@@ -399,6 +409,8 @@ mod tests {
             digest: Digest([0; 32]),
             imports: vec!["longshore:plugin/control@0.1.0".to_owned()],
             tools: Vec::new(),
+            offers: Offers::default(),
+            completes: false,
             grants: vec![
                 row("input", Some("read"), Some("read /data"), Effect::Granted),
                 row("output", Some("write"), None, Effect::NotGiven),

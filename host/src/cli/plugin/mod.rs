@@ -7,6 +7,7 @@ mod inspect;
 mod install;
 mod list;
 mod new;
+mod offers;
 mod page;
 mod remove;
 mod running;

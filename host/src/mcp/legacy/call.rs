@@ -15,12 +15,15 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::ask::Asking;
+use super::message;
 use super::server::{Offer, error_data};
-use crate::mcp::call::{STREAM_AFTER, failure};
+use crate::mcp::call::{HEARD_MAX, STREAM_AFTER, failure};
 use crate::mcp::error::Refusal;
 use crate::mcp::measure::Measure;
 use crate::mcp::notice::{Notice, Told};
-use crate::service::{CallError, CallRequest, LiveQuestion, PendingCall, Reply};
+use crate::service::{
+    CallError, CallRequest, Listener, LiveQuestion, LogLevel, Message, PendingCall, Reply,
+};
 use crate::task::{Abilities, CallResult, Progress, TenantId, Trace};
 
 /// After this much silence the client is told that the tool is still at it. Common clients give up
@@ -35,6 +38,7 @@ const FALLBACK_NOTICE: &str = "this call runs synchronously, because this revisi
 pub async fn call(
     offer: &Offer,
     tenant: &TenantId,
+    level: LogLevel,
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
 ) -> Result<CallToolResult, ErrorData> {
@@ -42,6 +46,7 @@ pub async fn call(
     let tool = request.name.into_owned();
     // One at a time: the tool waits for each answer.
     let (live, questions) = mpsc::channel(1);
+    let (sender, heard) = mpsc::channel(HEARD_MAX);
     let capabilities = context.client_capabilities();
     let started = offer.service.call(CallRequest {
         tenant: tenant.clone(),
@@ -53,13 +58,14 @@ pub async fn call(
         responses: Map::new(),
         live: Some(live),
         trace: trace(&context),
+        listener: Some(Listener { level, sender }),
     });
     let ended = async {
         let mut pending = started.await?;
         let notice = Notice::new(&pending, FALLBACK_NOTICE);
         let token = context.meta.get_progress_token();
         let teller = Teller::new(context.peer.clone(), token, notice.clone());
-        let reply = follow(&mut pending, teller, questions, &context.peer).await?;
+        let reply = follow(&mut pending, teller, questions, heard, &context.peer).await?;
         Ok((reply, notice.of_result()))
     };
     tokio::select! {
@@ -71,13 +77,13 @@ pub async fn call(
     }
 }
 
-fn trace(context: &RequestContext<RoleServer>) -> Option<Trace> {
+pub fn trace(context: &RequestContext<RoleServer>) -> Option<Trace> {
     let text = |key| context.meta.get(key).and_then(Value::as_str);
     Trace::read(text("traceparent"), text("tracestate"), text("baggage"))
 }
 
 /// What the client said at `initialize`.
-fn abilities(capabilities: &ClientCapabilities) -> Abilities {
+pub fn abilities(capabilities: &ClientCapabilities) -> Abilities {
     let elicitation = capabilities.elicitation.as_ref();
     let url = elicitation.is_some_and(|modes| modes.url.is_some());
     Abilities {
@@ -90,10 +96,11 @@ fn abilities(capabilities: &ClientCapabilities) -> Abilities {
 }
 
 /// Tells and asks until the tool has its reply.
-async fn follow(
+pub async fn follow(
     pending: &mut PendingCall,
     mut teller: Teller,
     mut questions: mpsc::Receiver<LiveQuestion>,
+    mut heard: mpsc::Receiver<Message>,
     peer: &Peer<RoleServer>,
 ) -> Result<Reply, CallError> {
     let mut progress = pending.progress.clone();
@@ -115,6 +122,7 @@ async fn follow(
                     teller.report(newest).await;
                 }
             }
+            Some(message) = heard.recv() => message::send(peer, message).await,
             Some(question) = questions.recv(), if asking.is_none() => {
                 asking = Asking::start(peer, question).await;
             }
@@ -178,10 +186,10 @@ fn shown(result: &CallResult, told: Option<Told>) -> Result<CallToolResult, Erro
 }
 
 /// Counts as a running call until dropped.
-struct Running<'a>(&'a watch::Sender<usize>);
+pub struct Running<'a>(&'a watch::Sender<usize>);
 
 impl Running<'_> {
-    fn new(calls: &watch::Sender<usize>) -> Running<'_> {
+    pub fn new(calls: &watch::Sender<usize>) -> Running<'_> {
         calls.send_modify(|running| *running += 1);
         Running(calls)
     }
@@ -194,7 +202,7 @@ impl Drop for Running<'_> {
 }
 
 /// Tells a client that gave a token how far its call is.
-struct Teller {
+pub struct Teller {
     peer: Peer<RoleServer>,
     token: Option<ProgressToken>,
     measure: Measure,
@@ -205,7 +213,7 @@ struct Teller {
 }
 
 impl Teller {
-    fn new(peer: Peer<RoleServer>, token: Option<ProgressToken>, notice: Notice) -> Teller {
+    pub fn new(peer: Peer<RoleServer>, token: Option<ProgressToken>, notice: Notice) -> Teller {
         let silence = match notice.is_due() {
             true => STREAM_AFTER,
             false => HEARTBEAT,

@@ -179,6 +179,8 @@ impl Simulation {
             },
             ttl: ttls[self.random.below(3)],
             trace: None,
+            operation: Default::default(),
+            listener: None,
         }
     }
 
