@@ -239,7 +239,7 @@ async fn what_the_caller_got_wrong_exits_with_two_and_what_the_host_refuses_with
         told.push(ended.stderr.trim().to_owned());
     }
     insta::assert_snapshot!(told.join("\n"), @r"
-    error: the host has no tool `nope`; it has script_ask_first, script_auto, script_clean_up, script_fail, script_inline, script_once, script_restart, script_resume
+    error: the host has no tool `nope`; it has script_ask_first, script_auto, script_clean_up, script_detach, script_fail, script_inline, script_once, script_restart, script_resume
     error: `script` is not KEY=VALUE
     error: the tool has no argument `scirpt`; it has script
     error: --args is no JSON object: invalid type: sequence, expected a map at line 1 column 0

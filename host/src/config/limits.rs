@@ -40,6 +40,15 @@ pub struct Limits {
     pub tasks_unfinished_max: u64,
     /// Instances that wait for an answer in memory, because their tool can't be parked.
     pub held_instances_max: u64,
+    /// How long such an instance waits for the answers to a call without a task.
+    pub round_hold_ms: u64,
+    /// Calls of one tenant that wait so.
+    pub tenant_rounds_held_max: u64,
+    /// What the calls of one tenant leave with the host between rounds, because it is too large for
+    /// their clients to carry.
+    pub tenant_rounds_max_bytes: u64,
+    /// Age at which the key that seals what clients carry is replaced.
+    pub request_state_key_max_age_ms: u64,
     /// Linear memory of one instance.
     pub memory_max_bytes: u64,
     /// A component's file.
@@ -104,6 +113,10 @@ impl Default for Limits {
             tenant_tasks_running_max: 32,
             tasks_unfinished_max: 1_000,
             held_instances_max: 64,
+            round_hold_ms: 120 * SECOND_MS,
+            tenant_rounds_held_max: 16,
+            tenant_rounds_max_bytes: 64 * MIB,
+            request_state_key_max_age_ms: DAY_MS,
             memory_max_bytes: 64 * MIB,
             component_max_bytes: 32 * MIB,
             component_keep_ms: DAY_MS,
@@ -163,7 +176,7 @@ impl Limits {
     /// The upper ends keep arithmetic and allocations sane; they are not recommendations. The
     /// instances together stay below the thousand slots a 4 GiB reservation each allows.
     #[rustfmt::skip]
-    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 35] {
+    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 40] {
         [
             ("request_body_max_bytes", self.request_body_max_bytes, KIB..=256 * MIB),
             ("request_body_timeout_ms", self.request_body_timeout_ms, 100..=600 * SECOND_MS),
@@ -178,6 +191,10 @@ impl Limits {
             ("tenant_tasks_running_max", self.tenant_tasks_running_max, 1..=300),
             ("tasks_unfinished_max", self.tasks_unfinished_max, 1..=1_000_000),
             ("held_instances_max", self.held_instances_max, 0..=300),
+            ("round_hold_ms", self.round_hold_ms, 100..=600 * SECOND_MS),
+            ("tenant_rounds_held_max", self.tenant_rounds_held_max, 0..=300),
+            ("tenant_rounds_max_bytes", self.tenant_rounds_max_bytes, 64 * KIB..=16 * GIB),
+            ("request_state_key_max_age_ms", self.request_state_key_max_age_ms, 3_600 * SECOND_MS..=365 * DAY_MS),
             ("memory_max_bytes", self.memory_max_bytes, MIB..=4 * GIB),
             ("component_max_bytes", self.component_max_bytes, KIB..=GIB),
             ("component_keep_ms", self.component_keep_ms, SECOND_MS..=365 * DAY_MS),

@@ -3,6 +3,7 @@
 
 mod ask;
 mod drive;
+mod held;
 mod journal;
 mod message;
 mod queue;
@@ -27,7 +28,8 @@ use tracing::{error, info};
 
 pub use ask::InputError;
 pub use drive::{CallOutcome, StartedCall};
-pub use journal::{Asks, LiveQuestion, Saved};
+pub use held::{HeldRound, RoundError};
+pub use journal::{Asks, Left, LiveQuestion, Saved};
 pub use message::{Listener, LogLevel, Message};
 pub use run::{Abandoned, Run, RunContext, StepError, Stopped};
 pub use submission::Submission;
@@ -39,6 +41,7 @@ use crate::task::{
     Answer, CallResult, Event, InputKey, Interruption, Phase, Progress, Rejected, RpcError, Task,
     TaskId, TaskKey, TenantId, ToolRef,
 };
+use held::Waiting;
 use queue::FairQueue;
 
 /// Runs a tool. Two implementations: the sandbox, and a scripted one in the scheduler's tests.
@@ -118,6 +121,10 @@ pub struct SchedulerLimits {
     pub call_wait_max: Duration,
     /// Instances that wait for an answer and can't be parked.
     pub held_instances_max: usize,
+    /// How long such an instance waits for the next round of a call without a task, and how many of
+    /// one tenant do.
+    pub round_hold: Duration,
+    pub tenant_rounds_held_max: usize,
     /// How long a guest that can be parked waits in memory for an answer.
     pub park_after: Duration,
     /// How often a run's progress and output are saved.
@@ -137,6 +144,8 @@ pub enum StartError {
     TooManyTasks(usize),
     #[error("too many calls are running; try again in a moment")]
     TooManyCalls,
+    #[error(transparent)]
+    Round(#[from] RoundError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -161,6 +170,8 @@ struct Inner {
     /// Set once the host stops; nothing new starts then.
     draining: watch::Sender<bool>,
     run_ended: Notify,
+    /// Tells this process from others, by chance.
+    process: u64,
     /// 16 bytes for a task's name; counted in simulations, whose traces have to repeat.
     new_id: fn() -> [u8; 16],
 }
@@ -171,6 +182,10 @@ struct State {
     runs: BTreeMap<TaskKey, Run>,
     /// Calls answered inline, by tenant.
     calls: HashMap<TenantId, usize>,
+    /// Runs that wait for the next round of their call, by number.
+    waiting: BTreeMap<u64, Waiting>,
+    /// Rounds that waited so far.
+    rounds: u64,
 }
 
 impl Scheduler {
@@ -197,6 +212,8 @@ impl Scheduler {
             queue: FairQueue::new(limits.tasks_running_max, limits.tenant_tasks_running_max),
             runs: BTreeMap::new(),
             calls: HashMap::new(),
+            waiting: BTreeMap::new(),
+            rounds: 0,
         };
         Scheduler(Arc::new(Inner {
             store,
@@ -210,6 +227,7 @@ impl Scheduler {
             tracker: TaskTracker::new(),
             draining: watch::Sender::new(false),
             run_ended: Notify::new(),
+            process: getrandom::u64().expect("the system's random generator works"),
             new_id,
             limits,
         }))

@@ -11,7 +11,9 @@ use tracing::{debug, error};
 use super::drive::{CallOutcome, CallPlace};
 use super::journal::{DurableJournal, Journal, Note};
 use super::{Asks, Scheduler, StartError, Submission};
-use crate::task::{Abilities, Event, ExternalReference, Progress, Recovery, TaskId, TenantId};
+use crate::task::{
+    Abilities, Event, ExternalReference, Progress, Recovery, TaskId, TenantId, Trace,
+};
 
 /// Guest output kept in memory between two saves, bytes; more is dropped and said to be.
 const LOG_BUFFER_MAX: usize = 64 * 1024;
@@ -164,6 +166,11 @@ impl Run {
         log.extend_from_slice(&text[..text.len().min(room)]);
     }
 
+    /// The trace of the call.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.0.submission.trace.as_ref()
+    }
+
     /// Resolves when the run must end at once.
     pub async fn killed(&self) {
         let mut signal = self.0.signal.subscribe();
@@ -201,7 +208,8 @@ impl Run {
         self.0.progress.subscribe()
     }
 
-    pub(super) fn newest_progress(&self) -> Option<Progress> {
+    /// What the guest reported last.
+    pub fn newest_progress(&self) -> Option<Progress> {
         self.0.progress.borrow().clone()
     }
 
@@ -265,6 +273,12 @@ impl Run {
             // A caller that went away has no use for it.
             let _ = caller.send(outcome);
         }
+    }
+
+    /// Another round of the call waits for the answer, and has a place.
+    pub(super) fn set_caller(&self, caller: oneshot::Sender<CallOutcome>, place: CallPlace) {
+        *lock(&self.0.caller) = Some(caller);
+        *lock(&self.0.place) = Some(place);
     }
 
     /// Whether the call has to become a task and has not yet.

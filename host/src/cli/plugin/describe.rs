@@ -14,7 +14,7 @@ use crate::catalog::manifest::Manifest;
 use crate::catalog::offers::Offers;
 use crate::cli::text::{self, plain_line};
 use crate::task::{Digest, Recovery};
-use crate::wasm::{Annotations, Execution, Traits};
+use crate::wasm::{Annotations, Execution, Traits, WhenLeft};
 
 /// Everything there is to say about a plugin or a bare component.
 pub struct Description {
@@ -262,6 +262,9 @@ fn cancel_words(traits: &Traits) -> String {
     if traits.cleanup_on_cancel {
         words += " It runs once more to clean up.";
     }
+    if traits.when_left == WhenLeft::Detach {
+        words += " A call goes on as a task when its client leaves it.";
+    }
     words
 }
 
@@ -355,6 +358,7 @@ fn tool_json(tool: &CheckedTool) -> Value {
             },
             "cancellation": traits.cancellation,
             "cleanupOnCancel": traits.cleanup_on_cancel,
+            "whenLeft": traits.when_left.as_str(),
             "cancelGraceMs": millis(traits.cancel_grace),
             "ttlMs": millis(traits.ttl),
             "pollIntervalMs": millis(traits.poll_interval),
