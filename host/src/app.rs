@@ -265,6 +265,7 @@ fn store_options(limits: &Limits) -> StoreOptions {
         queue_max: size(limits.store_queue_max),
         cache_bytes: limits.store_cache_bytes,
         free_disk_min_bytes: limits.free_disk_min_bytes,
+        tasks_unfinished_max: size(limits.tasks_unfinished_max),
     }
 }
 
@@ -272,7 +273,6 @@ fn scheduler_limits(limits: &Limits) -> SchedulerLimits {
     SchedulerLimits {
         tasks_running_max: size(limits.tasks_running_max),
         tenant_tasks_running_max: size(limits.tenant_tasks_running_max),
-        tasks_unfinished_max: size(limits.tasks_unfinished_max),
         calls_running_max: size(limits.calls_running_max),
         tenant_calls_running_max: size(limits.tenant_calls_running_max),
         call_wait_max: millis(limits.call_wait_max_ms),

@@ -76,6 +76,7 @@ pub fn open_store(directory: &std::path::Path) -> anyhow::Result<Store> {
         queue_max: 1_024,
         cache_bytes: 64 << 20,
         free_disk_min_bytes: 0,
+        tasks_unfinished_max: usize::MAX,
     };
     Ok(Store::open(
         directory,

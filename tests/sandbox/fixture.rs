@@ -112,6 +112,7 @@ impl Fixture {
             queue_max: 64,
             cache_bytes: 8 << 20,
             free_disk_min_bytes: 0,
+            tasks_unfinished_max: 100,
         };
         let clock = Clock::system();
         let store = Store::open(
@@ -225,7 +226,6 @@ fn scheduler_limits() -> SchedulerLimits {
     SchedulerLimits {
         tasks_running_max: 8,
         tenant_tasks_running_max: 8,
-        tasks_unfinished_max: 100,
         calls_running_max: 16,
         tenant_calls_running_max: 16,
         call_wait_max: Duration::from_secs(5),

@@ -302,7 +302,7 @@ impl Run {
         };
         let scheduler = &self.0.scheduler;
         let submission = &self.0.submission;
-        scheduler.check_quota(&submission.tenant)?;
+        scheduler.check_room(&submission.tenant)?;
         let mut task = submission.task(
             scheduler.new_key(&submission.tenant),
             true,

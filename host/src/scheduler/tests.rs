@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use serde_json::{Map, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -17,6 +17,8 @@ use crate::store::StoreOptions;
 use crate::task::{
     Abilities, Ask, Digest, Ending, InputRequest, Policy, Recovery, Status, TenantId, ToolRef,
 };
+
+const TASKS_UNFINISHED_MAX: usize = 100;
 
 type Script = Arc<dyn Fn(Call, Run) -> BoxFuture<'static, RunEnd> + Send + Sync>;
 
@@ -66,12 +68,12 @@ impl Fixture {
             queue_max: 64,
             cache_bytes: 8 << 20,
             free_disk_min_bytes: 0,
+            tasks_unfinished_max: TASKS_UNFINISHED_MAX,
         };
         let store = Store::open(dir.path(), options, clock.clone(), notifier.clone()).unwrap();
         let mut limits = SchedulerLimits {
             tasks_running_max: 8,
             tenant_tasks_running_max: 8,
-            tasks_unfinished_max: 100,
             calls_running_max: 8,
             tenant_calls_running_max: 8,
             call_wait_max: Duration::from_secs(5),
@@ -251,13 +253,15 @@ async fn tasks_beyond_the_places_wait_and_tenants_take_turns() {
 
 #[tokio::test]
 async fn a_tenant_may_only_have_so_many_tasks() {
-    let host = Fixture::with(
-        |limits| limits.tasks_unfinished_max = 1,
-        |_, run| async move { work_until_stopped(run).await },
-    );
-    host.submit(submission("t", Recovery::Fail)).await;
-    let refused = host.scheduler.submit(submission("t", Recovery::Fail)).await;
-    assert!(matches!(refused, Err(StartError::TooManyTasks(1))));
+    let host = Fixture::new(|_, run| async move { work_until_stopped(run).await });
+    let submit = || host.scheduler.submit(submission("t", Recovery::Fail));
+    let outcomes = join_all((0..3 * TASKS_UNFINISHED_MAX).map(|_| submit())).await;
+    let accepted = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    assert_eq!(accepted, TASKS_UNFINISHED_MAX);
+    for refused in outcomes.into_iter().filter_map(Result::err) {
+        let expected = StoreError::TooManyTasks(TASKS_UNFINISHED_MAX);
+        assert_eq!(refused.to_string(), expected.to_string());
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use super::bodies::{Bodies, file_name};
 use super::codec::decode_task;
-use super::keys::{self, Family, Slot};
+use super::error::{BodyError, Damage};
+use super::keys::{self, Family, Slot, SlotName};
 use super::logs::Logs;
 use super::offline::Offline;
 use super::records::Records;
@@ -41,6 +42,8 @@ pub enum Problem {
     Orphan,
     /// A record names a file that is not there.
     MissingFile,
+    /// A record names a file that does not hold what was written.
+    ChangedFile,
     /// A task lacks something it must have.
     MissingRecord,
     /// An index says what its task does not, or the other way round.
@@ -55,6 +58,7 @@ impl Problem {
             Problem::DamagedTask => "damaged_task",
             Problem::Orphan => "orphan",
             Problem::MissingFile => "missing_file",
+            Problem::ChangedFile => "changed_file",
             Problem::MissingRecord => "missing_record",
             Problem::WrongIndex => "wrong_index",
             Problem::UnknownKey => "unknown_key",
@@ -170,17 +174,20 @@ fn check_bodies(records: &Records, bodies: &Bodies, report: &mut Report) -> Resu
             let Some((_, Some(key))) = keys::read(&name) else {
                 continue;
             };
-            let Some(file) = file_name(&value) else {
-                continue;
+            let damage = match bodies.read(&key, &value) {
+                Ok(_) => continue,
+                Err(BodyError::Damaged(damage)) => damage,
+                Err(BodyError::File(error)) => return Err(error.into()),
             };
-            if !bodies.folder(&key).join(file).is_file() {
-                report.tell(Problem::MissingFile, || {
-                    format!(
-                        "task {}: a record names a file that is not there",
-                        shown(&key)
-                    )
-                });
-            }
+            let problem = match damage {
+                Damage::Missing => Problem::MissingFile,
+                Damage::Length { .. } | Damage::Content | Damage::Reference => Problem::ChangedFile,
+            };
+            report.tell(problem, || {
+                let slot = SlotName::read(&name, &key);
+                let slot = slot.map_or("body", |slot| slot.kind());
+                format!("task {}: its {slot}: {damage}", shown(&key))
+            });
         }
     }
     for key in bodies.tasks()? {

@@ -14,9 +14,13 @@ use crate::clock::{Clock, Timestamp};
 
 const MIB: u64 = 1024 * 1024;
 
-/// What is kept aside so that a store whose disk is full can be opened once more: opening needs
-/// at least one new segment.
-const BALLAST_BYTES: u64 = 16 * MIB;
+/// What a commit has to find: the database may begin two segments of 8 MiB, and after an error it
+/// takes nothing more until it is opened again.
+const COMMIT_ROOM_BYTES: u64 = 16 * MIB;
+
+/// What is kept aside so that a store whose disk is full can be opened once more, which takes a
+/// segment, and has room for some commits then.
+const BALLAST_BYTES: u64 = 32 * MIB;
 
 /// How old a measurement of the free space may be.
 const FREE_SPACE_MAX_AGE: Duration = Duration::from_secs(1);
@@ -47,6 +51,11 @@ impl Disk {
             return Err(StoreError::DiskFull { min_mib });
         }
         Ok(())
+    }
+
+    /// Whether a commit finds room. What can't be measured is not held up.
+    pub(super) fn has_room(&self) -> bool {
+        free_bytes(&self.directory).map_or(true, |free| free >= COMMIT_ROOM_BYTES)
     }
 
     /// Gives the ballast up when the disk is too full to open the store without.

@@ -3,7 +3,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `m/schema` | the format version, one byte |
+//! | `m/schema` | the version of the store's format, one byte |
 //! | `t/<task>` | the task's record |
 //! | `a/<task>\0` | the call's arguments |
 //! | `c/<task>\0` | the newest checkpoint |
@@ -67,6 +67,18 @@ pub(super) enum Side {
 }
 
 impl Slot {
+    /// What kind of body it is, without what guests chose.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Slot::Arguments => "arguments",
+            Slot::Checkpoint => "checkpoint",
+            Slot::Result => "result",
+            Slot::Step(_) => "recorded step",
+            Slot::Question(_) => "question",
+            Slot::Answer(_) => "answer",
+        }
+    }
+
     pub(super) fn words(&self) -> String {
         match self {
             Slot::Arguments => "arguments".to_owned(),
@@ -159,6 +171,16 @@ impl SlotName {
                 bytes.extend_from_slice(hash);
                 bytes
             }
+        }
+    }
+}
+
+impl SlotName {
+    /// See [`Slot::kind`].
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            SlotName::Slot(slot) => slot.kind(),
+            SlotName::HashedStep(_) => "recorded step",
         }
     }
 }

@@ -42,7 +42,6 @@ impl Host {
         let limits = SchedulerLimits {
             tasks_running_max: 3,
             tenant_tasks_running_max: 2,
-            tasks_unfinished_max: 4,
             calls_running_max: 1,
             tenant_calls_running_max: 1,
             call_wait_max: NEVER,
