@@ -1,6 +1,7 @@
-//! Tasks over the deaths of their host: killed at random moments (I1, I2, I3, I7), and stopped as a
-//! deployment stops it.
+//! Tasks over the deaths of their host: killed at random moments (I1, I2, I3, I7), stopped as a
+//! deployment stops it, and with files that were changed meanwhile.
 
+mod damage;
 mod deployment;
 mod fleet;
 mod ledger;

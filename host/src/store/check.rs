@@ -50,6 +50,8 @@ pub enum Problem {
     WrongIndex,
     /// A key this version does not write.
     UnknownKey,
+    /// The database has forgotten commits that were acknowledged.
+    LostCommits,
 }
 
 impl Problem {
@@ -62,6 +64,7 @@ impl Problem {
             Problem::MissingRecord => "missing_record",
             Problem::WrongIndex => "wrong_index",
             Problem::UnknownKey => "unknown_key",
+            Problem::LostCommits => "lost_commits",
         }
     }
 }
@@ -90,6 +93,11 @@ fn check_all(offline: &Offline) -> Result<Report, StoreError> {
     let mut report = check_records(&offline.records)?;
     check_bodies(&offline.records, &offline.bodies, &mut report)?;
     check_logs(&offline.records, &offline.logs, &mut report)?;
+    if let lost @ 1.. = offline.lost_commits {
+        report.tell(Problem::LostCommits, || {
+            format!("the database has lost its last {lost} commits: its file is damaged")
+        });
+    }
     Ok(report)
 }
 
@@ -100,7 +108,7 @@ pub(super) fn check_records(records: &Records) -> Result<Report, StoreError> {
         let (name, value) = entry?;
         report.records += 1;
         match keys::read(&name) {
-            Some((Family::Schema, _)) => {}
+            Some((Family::Store, _)) => {}
             Some((Family::Task, Some(key))) => {
                 report.tasks += 1;
                 match decode_task(key.clone(), &value) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use super::keys::{self, Slot};
 use super::logs::Logs;
 use super::offline::delete_folder;
 use super::records::{self, Records, Writes};
+use super::watermark::{Watermark, last_commit, lost_commits};
 use super::{OpenError, StoreError, StoreOptions};
-use crate::clock::Clock;
 use crate::task::{Task, TaskKey, TenantId};
 
 /// A checkpoint may be replaced while its file is being read; the next one is there then.
@@ -33,6 +33,9 @@ pub(super) struct Core {
     pub(super) bodies: Bodies,
     pub(super) logs: Logs,
     pub(super) disk: Disk,
+    watermark: Watermark,
+    /// The number of the last commit.
+    commits: AtomicU64,
     /// The tasks a commit is changing, as they are until it is durable. The database shows a
     /// change at once; a reader must not (I1).
     in_flight: RwLock<HashMap<TaskKey, Option<Task>>>,
@@ -52,11 +55,7 @@ pub(super) struct Core {
 
 impl Core {
     /// Opens or creates everything in `directory`.
-    pub(super) fn open(
-        directory: &Path,
-        options: &StoreOptions,
-        clock: Clock,
-    ) -> Result<Core, OpenError> {
+    pub(super) fn open(directory: &Path, options: &StoreOptions) -> Result<Core, OpenError> {
         let name = directory.display().to_string();
         let unusable = |source| OpenError::Directory {
             directory: name.clone(),
@@ -67,13 +66,19 @@ impl Core {
         let lock = disk::lock(directory)?;
         // Of a compaction or an import that was cut short.
         delete_folder(&directory.join(COPY)).map_err(unusable)?;
-        let disk = Disk::new(directory, options.free_disk_min_bytes, clock);
+        let disk = Disk::new(directory, options.free_disk_min_bytes);
         disk.release_ballast().map_err(unusable)?;
-        let records =
-            Records::open(&directory.join("records"), options.cache_bytes).map_err(unreadable)?;
+        let place = directory.join("records");
+        let records = Records::open(&place, options.cache_bytes).map_err(unreadable)?;
+        refuse_loss(
+            directory,
+            lost_commits(&place, &records).map_err(unreadable)?,
+        )?;
         check_format(directory, &records)?;
         mark_format(&records).map_err(unreadable)?;
         let core = Core {
+            watermark: Watermark::open(&place).map_err(unusable)?,
+            commits: AtomicU64::new(last_commit(&records).map_err(unreadable)?),
             bodies: Bodies::open(directory.join("bodies")).map_err(unusable)?,
             logs: Logs::open(directory.join("logs")).map_err(unusable)?,
             unfinished: Mutex::new(count_unfinished(&records).map_err(unreadable)?),
@@ -101,16 +106,13 @@ impl Core {
 
     /// A store over records that outlive it, without a directory of its own to lock.
     #[cfg(test)]
-    pub(super) fn simulated(
-        records: Records,
-        directory: &Path,
-        clock: Clock,
-        unfinished_max: usize,
-    ) -> Core {
+    pub(super) fn simulated(records: Records, directory: &Path, unfinished_max: usize) -> Core {
         Core {
+            watermark: Watermark::open(directory).unwrap(),
+            commits: AtomicU64::new(last_commit(&records).unwrap()),
             bodies: Bodies::open(directory.join("bodies")).unwrap(),
             logs: Logs::open(directory.join("logs")).unwrap(),
-            disk: Disk::new(directory, 0, clock),
+            disk: Disk::new(directory, 0),
             in_flight: RwLock::default(),
             unfinished: Mutex::new(count_unfinished(&records).unwrap()),
             unfinished_max,
@@ -204,7 +206,9 @@ impl Core {
     }
 
     /// Makes `writes` durable (I1). Until it returns, readers see the tasks as they were.
-    pub(super) fn commit(&self, writes: Writes, changes: &[Change]) -> Result<(), StoreError> {
+    pub(super) fn commit(&self, mut writes: Writes, changes: &[Change]) -> Result<(), StoreError> {
+        let number = self.commits.load(Ordering::SeqCst) + 1;
+        writes.insert(keys::COMMITS.to_vec(), Some(number.to_be_bytes().to_vec()));
         let before = changes.iter().map(|c| (c.key.clone(), c.before.clone()));
         self.in_flight
             .write()
@@ -212,6 +216,11 @@ impl Core {
             .extend(before);
         // After an error nobody knows what is on the disk; readers go on seeing what was.
         self.records.commit(writes)?;
+        self.commits.store(number, Ordering::SeqCst);
+        if let Err(error) = self.watermark.write(number) {
+            // Nothing is lost by it; a loss would be noticed later or not at all.
+            tracing::warn!(%error, "the number of the last commit could not be noted");
+        }
         self.count(changes);
         self.in_flight
             .write()
@@ -316,6 +325,15 @@ pub(super) fn check_format(directory: &Path, records: &Records) -> Result<(), Op
         }),
         None if records.is_empty() => mark_format(records).map_err(unreadable),
         _ => Err(OpenError::Foreign(name())),
+    }
+}
+
+/// Refuses a database that has forgotten what was acknowledged (I8).
+pub(super) fn refuse_loss(directory: &Path, commits: u64) -> Result<(), OpenError> {
+    let directory = directory.display().to_string();
+    match commits {
+        0 => Ok(()),
+        commits => Err(OpenError::Lost { directory, commits }),
     }
 }
 

@@ -26,6 +26,12 @@ pub enum OpenError {
     },
     #[error("there is no store in {0}; say which data directory with --data-dir")]
     Missing(String),
+    #[error(
+        "the database in {directory} has lost its last {commits} commits: its file is damaged; restore \
+         a backup, or move what is left with `longshore store export --leave-out-damaged` and \
+         `longshore store import` into a new directory"
+    )]
+    Lost { directory: String, commits: u64 },
     #[error("the copy of the records of {0} was not the same; nothing was changed")]
     BadCopy(String),
     #[error("the store in {directory} can't be read")]

@@ -85,7 +85,7 @@ impl Content {
     }
 }
 
-/// What an export does with a task that can't be read whole.
+/// What an export does with tasks that can't be read whole, and with a store that has lost some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damaged {
     Refuse,
@@ -107,6 +107,9 @@ pub fn export(
     damaged: Damaged,
 ) -> Result<Exported, TransferError> {
     let offline = Offline::open(directory)?;
+    if damaged == Damaged::Refuse {
+        offline.refuse_loss()?;
+    }
     write_line(out, &Line::LongshoreStore(VERSION))?;
     let mut exported = Exported::default();
     for entry in offline.records.scan(keys::TASK) {

@@ -22,6 +22,7 @@ mod records;
 pub(crate) mod simulated;
 #[cfg(test)]
 mod tests;
+mod watermark;
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -103,7 +104,7 @@ impl Store {
         clock: Clock,
         notifier: Notifier,
     ) -> Result<Store, OpenError> {
-        let core = Arc::new(Core::open(dir, &options, clock.clone())?);
+        let core = Arc::new(Core::open(dir, &options)?);
         let (commands, queue) = mpsc::channel(options.queue_max.max(1));
         let committer = Committer {
             core: core.clone(),

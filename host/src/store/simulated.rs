@@ -51,12 +51,7 @@ impl Medium {
     /// The store as the next process opens it.
     pub fn open(&self, clock: Clock) -> (Store, Hand) {
         let records = self.records.reopened();
-        let core = Core::simulated(
-            records,
-            self.directory.path(),
-            clock.clone(),
-            TASKS_UNFINISHED_MAX,
-        );
+        let core = Core::simulated(records, self.directory.path(), TASKS_UNFINISHED_MAX);
         let core = Arc::new(core);
         let (sender, commands) = mpsc::channel(QUEUE_MAX);
         let front = Front {

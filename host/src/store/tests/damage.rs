@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::super::bodies::INLINE_BYTES_MAX;
 use super::super::{
-    Damage, Damaged, Problem, Store, StoreError, TransferError, check, export, import, keys,
+    Damage, Damaged, OpenError, Problem, Store, StoreError, TransferError, check, compact, export,
+    import, keys,
 };
 use super::offline::{only, tamper};
-use super::{Bench, checkpointed, input_key, key, new_task, returned, running, step};
+use super::{Bench, checkpointed, input_key, key, new_task, options, returned, running, step};
 use crate::task::{Answer, Ask, Attempt, Event, InputRequest};
 
 const LARGE: usize = INLINE_BYTES_MAX + 1;
@@ -187,4 +188,64 @@ async fn an_export_leaves_damaged_tasks_out_when_it_is_told_to() {
     let other = Bench::new();
     assert_eq!(import(other.path(), &lines[..]).unwrap(), 1);
     assert!(other.open().get(&key("sound")).unwrap().is_some());
+}
+
+/// Tasks one after the other, so that each is a commit behind the one before.
+async fn ten_tasks(bench: &Bench) {
+    let store = bench.open();
+    for number in 0..10 {
+        store.insert(new_task(&format!("t{number}"))).await.unwrap();
+    }
+}
+
+/// By itself the database forgets all that comes behind the damage, and goes on.
+#[tokio::test]
+async fn a_database_that_forgot_commits_is_not_opened() {
+    let bench = Bench::new();
+    ten_tasks(&bench).await;
+    let database = bench.path().join("records/db");
+    let mut bytes = fs::read(&database).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x55;
+    fs::write(&database, bytes).unwrap();
+
+    let error = bench.try_open(options()).err().unwrap();
+    let OpenError::Lost { commits, .. } = error else {
+        panic!("{error}");
+    };
+    assert!((1..10).contains(&commits), "{commits}");
+    let words = error.to_string();
+    assert!(words.contains("restore a backup"), "{words}");
+    let report = check(bench.path()).unwrap();
+    assert_eq!(only(&report), (Problem::LostCommits, 1));
+    let refused = compact(bench.path());
+    assert!(matches!(refused, Err(OpenError::Lost { .. })));
+    let refused = export(bench.path(), &mut Vec::new(), Damaged::Refuse);
+    let is_loss = |error| matches!(error, TransferError::Open(OpenError::Lost { .. }));
+    assert!(refused.is_err_and(is_loss));
+
+    // What is left can be had.
+    let mut lines = Vec::new();
+    let exported = export(bench.path(), &mut lines, Damaged::LeaveOut).unwrap();
+    let other = Bench::new();
+    assert_eq!(import(other.path(), &lines[..]).unwrap(), exported.tasks);
+    let left = other.open().queued().unwrap().len() as u64;
+    assert_eq!((left, left < 10), (exported.tasks, true));
+}
+
+#[tokio::test]
+async fn a_database_without_a_noted_commit_is_opened_and_noted_from_then_on() {
+    let bench = Bench::new();
+    ten_tasks(&bench).await;
+    let note = bench.path().join("records/watermark");
+    let noted = fs::read(&note).unwrap();
+    for torn in [&b""[..], &noted[..9], &[0xff; 16]] {
+        fs::write(&note, torn).unwrap();
+        let store = bench.open();
+        store.insert(new_task("more")).await.unwrap();
+        store.remove(&key("more")).await.unwrap();
+    }
+    assert!(fs::read(&note).unwrap() > noted);
+    assert_eq!(compact(bench.path()).unwrap().records, 2 + 10 * 4);
+    assert_eq!(bench.open().queued().unwrap().len(), 10);
 }
