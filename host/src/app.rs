@@ -277,6 +277,7 @@ fn scheduler_limits(limits: &Limits) -> SchedulerLimits {
         tenant_calls_running_max: size(limits.tenant_calls_running_max),
         call_wait_max: millis(limits.call_wait_max_ms),
         held_instances_max: size(limits.held_instances_max),
+        held_memory_max_bytes: limits.held_memory_max_bytes,
         park_after: millis(limits.park_after_ms),
         save_interval: millis(limits.save_interval_ms),
         sweep_interval: millis(limits.sweep_interval_ms),

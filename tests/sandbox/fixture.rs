@@ -230,6 +230,7 @@ fn scheduler_limits() -> SchedulerLimits {
         tenant_calls_running_max: 16,
         call_wait_max: Duration::from_secs(5),
         held_instances_max: 8,
+        held_memory_max_bytes: 1 << 30,
         park_after: Duration::ZERO,
         save_interval: Duration::from_millis(5),
         sweep_interval: Duration::from_secs(3_600),

@@ -36,6 +36,8 @@ pub struct Limits {
     pub tasks_unfinished_max: u64,
     /// Instances that wait for an answer in memory, because their tool can't be parked.
     pub held_instances_max: u64,
+    /// Linear memory of all of these together.
+    pub held_memory_max_bytes: u64,
     /// Linear memory of one instance.
     pub memory_max_bytes: u64,
     /// A component's file.
@@ -98,6 +100,7 @@ impl Default for Limits {
             tenant_tasks_running_max: 32,
             tasks_unfinished_max: 1_000,
             held_instances_max: 64,
+            held_memory_max_bytes: GIB,
             memory_max_bytes: 64 * MIB,
             component_max_bytes: 32 * MIB,
             component_keep_ms: DAY_MS,
@@ -157,7 +160,7 @@ impl Limits {
     /// The upper ends keep arithmetic and allocations sane; they are not recommendations. The
     /// instances together stay below the thousand slots a 4 GiB reservation each allows.
     #[rustfmt::skip]
-    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 34] {
+    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 35] {
         [
             ("request_body_max_bytes", self.request_body_max_bytes, KIB..=256 * MIB),
             ("request_body_timeout_ms", self.request_body_timeout_ms, 100..=600 * SECOND_MS),
@@ -170,6 +173,7 @@ impl Limits {
             ("tenant_tasks_running_max", self.tenant_tasks_running_max, 1..=300),
             ("tasks_unfinished_max", self.tasks_unfinished_max, 1..=1_000_000),
             ("held_instances_max", self.held_instances_max, 0..=300),
+            ("held_memory_max_bytes", self.held_memory_max_bytes, 0..=1_024 * GIB),
             ("memory_max_bytes", self.memory_max_bytes, MIB..=4 * GIB),
             ("component_max_bytes", self.component_max_bytes, KIB..=GIB),
             ("component_keep_ms", self.component_keep_ms, SECOND_MS..=365 * DAY_MS),

@@ -82,6 +82,8 @@ pub struct SchedulerLimits {
     pub call_wait_max: Duration,
     /// Instances that wait for an answer and can't be parked.
     pub held_instances_max: usize,
+    /// Memory of all these instances together.
+    pub held_memory_max_bytes: u64,
     /// How long a guest that can be parked waits in memory for an answer.
     pub park_after: Duration,
     /// How often a run's progress and output are saved.
@@ -114,6 +116,8 @@ struct Inner {
     state: Mutex<State>,
     calls: Arc<Semaphore>,
     held: Arc<Semaphore>,
+    /// Permits of one KiB each.
+    held_memory: Arc<Semaphore>,
     /// Owns every task that is spawned here.
     tracker: TaskTracker,
     /// Set once the host stops; nothing new starts then.
@@ -164,6 +168,9 @@ impl Scheduler {
             state: Mutex::new(state),
             calls: Arc::new(Semaphore::new(limits.calls_running_max)),
             held: Arc::new(Semaphore::new(limits.held_instances_max)),
+            held_memory: Arc::new(Semaphore::new(ask::memory_permits(
+                limits.held_memory_max_bytes,
+            ))),
             tracker: TaskTracker::new(),
             draining: watch::Sender::new(false),
             run_ended: Notify::new(),

@@ -1,5 +1,6 @@
 //! One run of a tool, as the sandbox sees it: the other side of the hooks in `wit/plugin.wit`.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     pub(super) signal: watch::Sender<Signal>,
     pub(super) answered: Notify,
     log: Mutex<Vec<u8>>,
+    /// What the instance had of memory when it was last told.
+    pub(super) memory_bytes: AtomicU64,
     /// Where the call's caller waits, until it has its answer.
     caller: Mutex<Option<oneshot::Sender<CallOutcome>>>,
     /// Held while the call is answered inline.
@@ -160,6 +163,11 @@ impl Run {
         log.extend_from_slice(&text[..text.len().min(room)]);
     }
 
+    /// Tells how much memory the instance has, before it may have to wait with it.
+    pub fn note_memory(&self, bytes: u64) {
+        self.0.memory_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// Resolves when the run must end at once.
     pub async fn killed(&self) {
         let mut signal = self.0.signal.subscribe();
@@ -185,6 +193,7 @@ impl Run {
             signal: watch::Sender::new(Signal::default()),
             answered: Notify::new(),
             log: Mutex::new(Vec::new()),
+            memory_bytes: AtomicU64::new(0),
             caller: Mutex::new(caller),
             place: Mutex::new(place),
         }))

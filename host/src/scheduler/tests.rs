@@ -78,6 +78,7 @@ impl Fixture {
             tenant_calls_running_max: 8,
             call_wait_max: Duration::from_secs(5),
             held_instances_max: 8,
+            held_memory_max_bytes: 1 << 20,
             park_after: Duration::ZERO,
             save_interval: Duration::from_millis(5),
             sweep_interval: Duration::from_secs(3_600),
@@ -332,6 +333,36 @@ async fn only_so_many_instances_are_held() {
         host.result(&refused.key)
             .contains("declares recovery `resume`")
     );
+}
+
+#[tokio::test]
+async fn instances_that_wait_share_a_budget_of_memory() {
+    let host = Fixture::new(|call, run| async move {
+        run.note_memory(if call.tool.tool == "large" {
+            600 << 10
+        } else {
+            1
+        });
+        match ask(&run, "go").await {
+            Ok(_) => returned("answered"),
+            Err(end) => end,
+        }
+    });
+    let first = host.submit(submission("large", Recovery::Fail)).await;
+    host.until_status(&first, Status::InputRequired).await;
+    let second = host.submit(submission("large", Recovery::Fail)).await;
+    let refused = host.until_status(&second, Status::Completed).await;
+    assert!(refused.inputs.is_empty(), "nobody was asked in vain");
+    let words = host.result(&second);
+    assert!(words.contains("1024 KiB"), "{words}");
+    // There is room for a small one, and for another large one once the first is answered.
+    let small = host.submit(submission("small", Recovery::Fail)).await;
+    host.until_status(&small, Status::InputRequired).await;
+    let answers = vec![(InputKey::parse("go").unwrap(), accept())];
+    host.scheduler.answer(&first, answers).await.unwrap();
+    host.until_status(&first, Status::Completed).await;
+    let third = host.submit(submission("large", Recovery::Fail)).await;
+    host.until_status(&third, Status::InputRequired).await;
 }
 
 #[tokio::test]
