@@ -29,6 +29,8 @@ pub async fn measure(table: &mut Table) -> anyhow::Result<()> {
     let store = place.data().join("store");
     let before = allocated_bytes(&store)?;
     let count = fleet.ride(RIDE).await?.count;
+    // The first was idle for too long to be kept open.
+    let mut connection = host.connect().await?;
     settle(&mut connection).await?;
     let grown = allocated_bytes(&store)?.saturating_sub(before);
     let each = Samples(vec![grown as f64 / 1024.0 / count as f64]);
