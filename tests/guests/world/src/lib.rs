@@ -299,6 +299,7 @@ fn tool(name: &str, execution: Execution) -> Tool {
             questions: Vec::new(),
             ttl_ms: None,
             poll_interval_ms: None,
+            when_left: WhenLeft::Cancel,
         },
         annotations: Annotations {
             read_only: None,
