@@ -1,12 +1,12 @@
-//! A run's questions: asked once (I7), answered within the call, by a client that is there, by a task
-//! that waits in memory, or by one that is parked meanwhile.
+//! A run's questions: asked once (I7), answered within the call, by its next round, by a client that
+//! is there, by a task that waits in memory, or by one that is parked meanwhile.
 
 use std::sync::atomic::Ordering;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::drive::CallOutcome;
-use super::journal::{DurableJournal, LiveQuestion, Lookup};
+use super::journal::{DurableJournal, Left, LiveQuestion, Lookup};
 use super::run::{Abandoned, Run, Signal};
 use crate::schema;
 use crate::task::{Answer, Ask, InputRequest};
@@ -26,7 +26,7 @@ pub enum InputError {
 }
 
 /// An instance's share of what may wait in memory; given back when dropped.
-struct Held {
+pub(super) struct Held {
     _instance: OwnedSemaphorePermit,
     _memory: OwnedSemaphorePermit,
 }
@@ -56,9 +56,10 @@ impl Run {
             Lookup::Answered(answers) => Ok(Ok(answers)),
             Lookup::Refused(reason) => Ok(Err(InputError::Unsupported(reason))),
             Lookup::NextRound(missing, saved) => {
-                self.reply(CallOutcome::Asks(missing, saved));
+                self.reply(CallOutcome::Asks(missing, Left::State(saved)));
                 Err(Abandoned)
             }
+            Lookup::Hold(missing) => self.ask_held(&requests, missing).await,
             Lookup::AskLive(client) => self.ask_live(&client, &requests).await,
             Lookup::BecomesTask => match self.promote().await {
                 Ok(()) => self.ask_as_task(requests).await,
@@ -144,7 +145,7 @@ impl Run {
     }
 
     /// Takes the instance's share of what may wait in memory at once, by count and by bytes (I6).
-    fn hold(&self) -> Result<Held, InputError> {
+    pub(super) fn hold(&self) -> Result<Held, InputError> {
         let scheduler = &self.0.scheduler.0;
         let unsupported = |limit: String| {
             InputError::Unsupported(format!(
@@ -239,7 +240,7 @@ impl Run {
         )))
     }
 
-    async fn told_to_stop(&self) {
+    pub(super) async fn told_to_stop(&self) {
         let mut signal = self.0.signal.subscribe();
         // The guard this yields must not live on in the caller.
         let _ = signal.wait_for(|signal| signal.cancel.is_some()).await;

@@ -18,6 +18,7 @@ use super::keys::{self, Slot};
 use super::logs::Logs;
 use super::offline::delete_folder;
 use super::records::{self, Records, Writes};
+use super::rounds::RoundBytes;
 use super::watermark::{Watermark, last_commit, lost_commits};
 use super::{OpenError, StoreError, StoreOptions};
 use crate::task::{Task, TaskKey, TenantId};
@@ -41,6 +42,7 @@ pub(super) struct Core {
     in_flight: RwLock<HashMap<TaskKey, Option<Task>>>,
     /// Tasks that have not ended, by tenant.
     unfinished: Mutex<HashMap<TenantId, usize>>,
+    pub(super) round_bytes: RoundBytes,
     /// How many of them a tenant may have.
     unfinished_max: usize,
     /// Whether the disk was full when somebody looked last.
@@ -82,6 +84,8 @@ impl Core {
             bodies: Bodies::open(directory.join("bodies")).map_err(unusable)?,
             logs: Logs::open(directory.join("logs")).map_err(unusable)?,
             unfinished: Mutex::new(count_unfinished(&records).map_err(unreadable)?),
+            round_bytes: RoundBytes::count(&records, options.tenant_rounds_max_bytes)
+                .map_err(unreadable)?,
             unfinished_max: options.tasks_unfinished_max,
             is_full: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
@@ -115,6 +119,7 @@ impl Core {
             disk: Disk::new(directory, 0),
             in_flight: RwLock::default(),
             unfinished: Mutex::new(count_unfinished(&records).unwrap()),
+            round_bytes: RoundBytes::count(&records, u64::MAX).unwrap(),
             unfinished_max,
             is_full: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),

@@ -7,6 +7,7 @@ mod directory;
 mod files;
 mod indexes;
 mod offline;
+mod rounds;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -80,6 +81,7 @@ fn options() -> StoreOptions {
         queue_max: 64,
         cache_bytes: 16 * 1024 * 1024,
         free_disk_min_bytes: 0,
+        tenant_rounds_max_bytes: 1 << 20,
         tasks_unfinished_max: TASKS_UNFINISHED_MAX,
     }
 }
@@ -123,6 +125,7 @@ fn task(id: &str) -> Task {
         cancel: None,
         inputs: BTreeMap::new(),
         external_reference: None,
+        trace: None,
     }
 }
 
