@@ -608,10 +608,11 @@ impl From<StartError> for CallError {
                 | StoreError::TooManyRounds { .. },
             ) => CallError::Busy(error.to_string()),
             StartError::Store(error) => {
-                warn!(%error, "a task could not be stored");
-                CallError::Unavailable(
-                    "the task store is not available; call again later".to_owned(),
-                )
+                warn!(%error, "what a call needs could not be stored or read");
+                CallError::Unavailable(match error {
+                    StoreError::Damaged { .. } => error.to_string(),
+                    _ => "the task store is not available; call again later".to_owned(),
+                })
             }
         }
     }
