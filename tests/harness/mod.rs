@@ -4,6 +4,7 @@ mod client;
 mod command;
 mod host;
 mod legacy;
+mod random;
 mod server;
 mod stdio;
 
@@ -11,5 +12,6 @@ pub use client::{Client, Messages, Reply};
 pub use command::{Ended, longshore, run};
 pub use host::{Host, Setup};
 pub use legacy::LegacyClient;
+pub use random::Random;
 pub use server::{Seen, Server};
 pub use stdio::StdioHost;

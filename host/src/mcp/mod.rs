@@ -15,6 +15,7 @@ mod list;
 mod listen;
 mod measure;
 mod request_state;
+mod status;
 mod tasks;
 mod wire;
 
@@ -54,6 +55,8 @@ struct Parts {
     sealer: Arc<Sealer>,
     tools: Arc<list::ListCache>,
     streams: Arc<Streams>,
+    /// Clients over lines.
+    line_clients: status::Clients,
     legacy: Legacy,
     shutdown: watch::Receiver<bool>,
 }
@@ -159,6 +162,7 @@ impl Endpoint {
             sealer: Arc::new(Sealer::new(request_state_key, Clock::system())),
             tools,
             streams: Arc::default(),
+            line_clients: status::Clients::default(),
             legacy,
             shutdown,
         }))

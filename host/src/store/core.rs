@@ -165,6 +165,10 @@ impl Core {
         self.counts().get(tenant).copied().unwrap_or_default()
     }
 
+    pub(super) fn unfinished_of_all(&self) -> usize {
+        self.counts().values().sum()
+    }
+
     fn count(&self, changes: &[Change]) {
         let is_unfinished = |task: &Option<Task>| task.as_ref().is_some_and(|t| !t.is_terminal());
         let mut counts = self.counts();

@@ -275,6 +275,11 @@ impl Store {
         self.core().unfinished(tenant)
     }
 
+    /// Tasks of all tenants that have not ended.
+    pub fn unfinished_of_all(&self) -> usize {
+        self.core().unfinished_of_all()
+    }
+
     /// Whether the store still takes writes.
     pub fn is_ready(&self) -> bool {
         let is_open = self.front.commands.as_ref().is_some_and(|c| !c.is_closed());
