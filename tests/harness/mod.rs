@@ -5,6 +5,7 @@ mod command;
 mod host;
 mod legacy;
 mod random;
+mod record;
 mod server;
 mod stdio;
 

@@ -1,15 +1,22 @@
-// A `longshore serve` process over a directory of its own.
+// A `longshore serve` process over a directory of its own, with a recorder before it.
 
 import { Place } from "./place.mjs";
+import { startRecorder } from "./recorder.mjs";
 
-/** Where MCP is served, once it is; what the host said; and how to end it. */
-export async function startHost(plugins) {
+/**
+ * Where MCP is served, once it is; what the host said; and how to end it. `onRequest` is told the body
+ * of each request, and where the plugins are, before the host is.
+ */
+export async function startHost(plugins, onRequest) {
   const place = await Place.make(plugins);
   await place.serve();
+  const recorder = await startRecorder(place.url, (body) => onRequest?.(body, place.plugins));
   return {
-    url: place.url,
-    directory: place.plugins,
+    url: recorder.url,
     output: () => place.output,
-    stop: () => place.stop(),
+    async stop() {
+      recorder.stop();
+      await place.stop();
+    },
   };
 }

@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const binary = process.env.LONGSHORE ?? join(root, "target/release/longshore");
+const recorder = join(root, "tests/protocol/recorder.mjs");
 const built = process.env.LONGSHORE_PLUGINS ?? join(root, "target/guests/plugins");
 
 /** Code is kept by the digest of its component, so that all hosts of all tests can share it. */
@@ -49,17 +50,21 @@ export class Place {
     return join(this.#directory, "longshore.toml");
   }
 
-  /** The command line of a host here that its client starts. */
+  /** The command line of a host here that its client starts, with a recorder around it. */
   get stdio() {
-    const { configuration, data, plugins } = this;
-    const args = ["stdio", "--config", configuration, "--data-dir", data, "--plugins", plugins];
-    return { command: binary, args };
+    const args = [recorder, binary, "stdio", ...this.#where];
+    // Clients hand on few variables of their own.
+    const { LONGSHORE_TEST_MESSAGES } = process.env;
+    return { command: process.execPath, args, env: { LONGSHORE_TEST_MESSAGES: LONGSHORE_TEST_MESSAGES ?? "" } };
+  }
+
+  get #where() {
+    return ["--config", this.configuration, "--data-dir", this.data, "--plugins", this.plugins];
   }
 
   /** Starts `longshore serve`; at the same address when it was started before. */
   async serve() {
-    const [, ...where] = this.stdio.args;
-    const args = ["serve", "--listen", `127.0.0.1:${this.#port}`, ...where];
+    const args = ["serve", "--listen", `127.0.0.1:${this.#port}`, ...this.#where];
     const host = spawn(binary, args, { stdio: ["ignore", "ignore", "pipe"] });
     // A host that outlived its tests would hold up whoever waits for them.
     const kill = () => host.kill("SIGKILL");

@@ -8,6 +8,7 @@ which this SDK does not have and lets its user add). ANSWER is what the user say
 """
 
 import json
+import os
 import sys
 from contextvars import ContextVar
 from typing import Any, Literal
@@ -166,7 +167,7 @@ async def main(mode: str, answer: dict[str, Any], where: list[str]) -> None:
     if where[0].startswith("http"):
         server: Any = where[0]
     else:
-        server = StdioServerParameters(command=where[0], args=where[1:])
+        server = StdioServerParameters(command=where[0], args=where[1:], env=dict(os.environ))
     tasks = Tasks(answer) if mode == "tasks" else None
     client = Client(
         server,

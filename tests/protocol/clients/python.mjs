@@ -22,7 +22,8 @@ function adapter(name, mode) {
 async function connect(mode, place, url, answer) {
   const where = url ? [url] : [place.stdio.command, ...place.stdio.args];
   const args = [join(here, "client.py"), mode, JSON.stringify(answer), ...where];
-  const client = spawn(python, args, { stdio: ["pipe", "pipe", "pipe"] });
+  const env = { ...process.env, ...place.stdio.env };
+  const client = spawn(python, args, { env, stdio: ["pipe", "pipe", "pipe"] });
   let said = "";
   client.stderr.on("data", (text) => (said += text));
   const ended = new Promise((resolve) => client.once("close", resolve));

@@ -1,6 +1,7 @@
 // One test's host, and one client's connections to it.
 
 import { Place } from "../place.mjs";
+import { startRecorder } from "../recorder.mjs";
 import { Wire } from "./wire.mjs";
 
 /** Answers and ends come soon. */
@@ -21,7 +22,10 @@ export class Site {
     site.isServed = transport !== "stdio";
     if (site.isServed) await site.place.serve();
     // Without an address the client starts its host, which is a bridge beside one that serves.
-    if (transport === "HTTP") site.wire = await Wire.to(site.place.url);
+    if (transport === "HTTP") {
+      site.recorder = await startRecorder(site.place.url, () => {});
+      site.wire = await Wire.to(site.recorder.url);
+    }
     return site;
   }
 
@@ -51,6 +55,7 @@ export class Site {
     // What a test has left behind in its connections is no matter of the next one's.
     for (const connection of this.connections) await connection.leave().catch(() => {});
     this.wire?.stop();
+    this.recorder?.stop();
     await this.place.stop();
   }
 }
