@@ -99,8 +99,8 @@ impl Setup {
         let socket = UnixStream::connect(self.path("data/longshore.sock")).await;
         let mut stream = BufReader::new(socket.expect("the host has a socket"));
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": "longshore/status"});
-        let line = format!("{request}\n");
-        stream.write_all(line.as_bytes()).await.unwrap();
+        let lines = format!("longshore tenant local\n{request}\n");
+        stream.write_all(lines.as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_line(&mut answer).await.unwrap();
         let answer: Value = serde_json::from_str(&answer).unwrap();

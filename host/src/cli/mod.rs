@@ -128,7 +128,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     // A client's own output is its report; only a host's log is worth reading unasked.
     let default_filter = match cli.command {
         Command::Serve(_) => telemetry::DEFAULT_FILTER,
-        _ => "warn",
+        _ => telemetry::COMMAND_FILTER,
     };
     if !matches!(cli.command, Command::Serve(_) | Command::Demo(_)) {
         terminal::end_with_a_closed_pipe();

@@ -12,8 +12,9 @@ use tokio::time::timeout;
 
 use super::exit::{Exit, Failure};
 use super::render;
-use crate::app::socket_path;
+use crate::app::{introduction, socket_path};
 use crate::config::{Config, Overrides};
+use crate::task::TenantId;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -87,7 +88,10 @@ async fn ask(socket: &Path) -> std::io::Result<Map<String, Value>> {
     let asking = async {
         let mut stream = UnixStream::connect(socket).await?;
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": "longshore/status"});
-        stream.write_all(format!("{request}\n").as_bytes()).await?;
+        // Any tenant will do: the counts are of all.
+        let opening = introduction(&TenantId::local());
+        let lines = format!("{opening}{request}\n");
+        stream.write_all(lines.as_bytes()).await?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line).await?;
         let mut answer: Value = serde_json::from_str(&line)?;
