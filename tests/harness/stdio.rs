@@ -27,7 +27,12 @@ pub struct StdioHost {
 
 impl StdioHost {
     pub fn start(setup: &Setup) -> StdioHost {
+        StdioHost::start_with(setup, &[])
+    }
+
+    pub fn start_with(setup: &Setup, arguments: &[&str]) -> StdioHost {
         let mut command: Command = setup.command("stdio");
+        command.args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(Stdio::inherit());
         let mut child = command.spawn().expect("the binary starts");

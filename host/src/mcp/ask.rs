@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::call::{self, Answering};
 use super::envelope::{Request, parse, text_of};
 use super::error::Refusal;
+use super::notice::Notice;
 use super::request_state::{Binding, Sealer};
 use super::{Method, Output, tasks};
 use crate::service::{AskRequest, Service, Subject, Wanted};
@@ -30,8 +31,8 @@ pub async fn ask(
         tool: &name,
         arguments: &arguments,
     };
-    let saved = match call::read_state(request)? {
-        Some(state) => Some(sealer.open(&binding, &state)?),
+    let earlier = match call::read_state(request)? {
+        Some(state) => Some(sealer.open(service, &binding, &state)?),
         None => None,
     };
     let (listener, heard) = call::hear(&request.client, can_stream);
@@ -40,29 +41,24 @@ pub async fn ask(
             tenant: tenant.clone(),
             wanted,
             abilities: request.client.abilities,
-            saved,
+            earlier,
             responses: tasks::read_responses(request)?.unwrap_or_default(),
             live: None,
+            trace: request.client.trace.clone(),
             listener,
         })
         .await;
     let answering = Answering {
+        service: service.clone(),
+        sealer: Arc::clone(sealer),
         id: request.id.clone(),
         method: request.method,
-        is_fallback: false,
+        notice: Notice::none(),
         tool: name,
         arguments,
         tenant: tenant.clone(),
     };
-    call::respond(
-        answering,
-        sealer,
-        started,
-        &request.client,
-        heard,
-        can_stream,
-    )
-    .await
+    call::respond(answering, started, &request.client, heard, can_stream).await
 }
 
 /// What is asked for, with the name and the arguments that a later round is bound to.

@@ -16,6 +16,7 @@ use super::client::Client;
 use super::envelope::{Request, text_of};
 use super::error::Refusal;
 use super::measure::Measure;
+use super::notice::{Notice, Told};
 use super::request_state::{Binding, Sealer};
 use super::wire::{self, Object};
 use super::{Method, Output, RequestId, headers as mirrored, tasks};
@@ -38,9 +39,11 @@ pub const HEARD_MAX: usize = 128;
 
 /// What it takes to answer once the reply is there.
 pub struct Answering {
+    pub service: Service,
+    pub sealer: Arc<Sealer>,
     pub id: RequestId,
     pub method: Method,
-    pub is_fallback: bool,
+    pub notice: Notice,
     /// The tool, the prompt or the resource.
     pub tool: String,
     pub arguments: Map<String, Value>,
@@ -68,8 +71,8 @@ pub async fn call(
         tool: &tool,
         arguments: &arguments,
     };
-    let saved = match read_state(request)? {
-        Some(state) => Some(sealer.open(&binding, &state)?),
+    let earlier = match read_state(request)? {
+        Some(state) => Some(sealer.open(service, &binding, &state)?),
         None => None,
     };
     let (listener, heard) = hear(&request.client, can_stream);
@@ -80,29 +83,24 @@ pub async fn call(
             arguments: arguments.clone(),
             abilities: request.client.abilities,
             takes_tasks: request.client.takes_tasks,
-            saved,
+            earlier,
             responses: tasks::read_responses(request)?.unwrap_or_default(),
             live: None,
+            trace: request.client.trace.clone(),
             listener,
         })
         .await;
     let answering = Answering {
+        service: service.clone(),
+        sealer: Arc::clone(sealer),
         id: request.id.clone(),
         method: request.method,
-        is_fallback: false,
+        notice: Notice::none(),
         tool,
         arguments,
         tenant: tenant.clone(),
     };
-    respond(
-        answering,
-        sealer,
-        started,
-        &request.client,
-        heard,
-        can_stream,
-    )
-    .await
+    respond(answering, started, &request.client, heard, can_stream).await
 }
 
 /// Who hears what a call says, and what was heard: of a request that names a level, and whose
@@ -121,7 +119,6 @@ pub fn hear(
 /// Answers what was started: with a stream when the client wants to hear how it goes.
 pub async fn respond(
     mut answering: Answering,
-    sealer: &Arc<Sealer>,
     started: Result<PendingCall, CallError>,
     client: &Client,
     heard: Option<mpsc::Receiver<Message>>,
@@ -129,16 +126,16 @@ pub async fn respond(
 ) -> Result<Output, Refusal> {
     let pending = match started {
         Ok(pending) => pending,
-        Err(error) => return answering.message(sealer, Err(error)).map(Output::Message),
+        Err(error) => return answering.message(Err(error)).await.map(Output::Message),
     };
-    answering.is_fallback = pending.is_fallback;
+    answering.notice = Notice::new(&pending, FALLBACK_NOTICE);
     let token = client.progress_token.clone().filter(|_| can_stream);
     if token.is_some() || heard.is_some() {
-        return answer_with_progress(answering, sealer, pending, token, heard).await;
+        return answer_with_progress(answering, pending, token, heard).await;
     }
     let mut pending = pending;
     let reply = pending.reply().await;
-    answering.message(sealer, reply).map(Output::Message)
+    answering.message(reply).await.map(Output::Message)
 }
 
 fn read_name(request: &Request) -> Result<String, Refusal> {
@@ -172,14 +169,15 @@ pub fn read_state(request: &Request) -> Result<Option<String>, Refusal> {
 
 impl Answering {
     /// The response to the call.
-    fn message(&self, sealer: &Sealer, reply: Result<Reply, CallError>) -> Result<Bytes, Refusal> {
+    async fn message(&self, reply: Result<Reply, CallError>) -> Result<Bytes, Refusal> {
         Ok(match reply {
             Ok(Reply::Result(result)) => self.completed(&result),
             Ok(Reply::Task(task)) => wire::response(&self.id, |out| {
                 tasks::write_created(out, &task);
             }),
-            Ok(Reply::InputRequired { requests, saved }) => {
-                let state = sealer.seal(&self.binding(), &saved)?;
+            Ok(Reply::InputRequired { requests, left }) => {
+                let binding = self.binding();
+                let state = self.sealer.seal(&self.service, &binding, left).await?;
                 wire::response(&self.id, |out| {
                     out.text("resultType", "input_required");
                     tasks::write_input_requests(out, &requests);
@@ -208,7 +206,7 @@ impl Answering {
 
     fn completed(&self, result: &CallResult) -> Bytes {
         wire::response(&self.id, |out| {
-            write_completed(out, result, self.is_fallback);
+            write_completed(out, result, self.notice.of_result());
             if self.method == Method::ResourcesRead {
                 // How long contents stay true is its plugin's secret.
                 out.integer("ttlMs", 0).text("cacheScope", "private");
@@ -217,12 +215,15 @@ impl Answering {
     }
 }
 
-fn write_completed(out: &mut Object, result: &CallResult, is_fallback: bool) {
+fn write_completed(out: &mut Object, result: &CallResult, told: Option<Told>) {
     out.text("resultType", "complete").members(&result.json);
     wire::result_meta(out, |meta| {
-        if is_fallback {
+        if let Some(told) = told {
             meta.flag("longshore/synchronous", true)
-                .text("longshore/synchronousReason", FALLBACK_NOTICE);
+                .text("longshore/synchronousReason", &told.reason);
+            if let Some(task) = told.task {
+                meta.text("longshore/task", &task);
+            }
         }
     });
 }
@@ -244,13 +245,15 @@ pub fn failure(text: &str) -> CallResult {
 
 /// Answers plainly if the reply is there soon, else with a stream.
 async fn answer_with_progress(
-    answering: Answering,
-    sealer: &Arc<Sealer>,
+    mut answering: Answering,
     mut pending: PendingCall,
     token: Option<String>,
     mut heard: Option<mpsc::Receiver<Message>>,
 ) -> Result<Output, Refusal> {
     // Without a token there is no way to tell of progress.
+    if token.is_none() {
+        answering.notice.only_in_result();
+    }
     let mut progress = token.as_ref().map(|_| pending.progress.clone());
     if let Some(progress) = progress.as_mut().filter(|newest| newest.borrow().is_some()) {
         // A quick tool may have reported before anyone looked.
@@ -266,13 +269,11 @@ async fn answer_with_progress(
             said = message;
             false
         }
-        reply = &mut waiting => return answering.message(sealer, reply).map(Output::Message),
+        reply = &mut waiting => return answering.message(reply).await.map(Output::Message),
         () = sleep(STREAM_AFTER) => false,
     };
     let stream = CallStream {
-        notice: answering.is_fallback && token.is_some(),
         answering,
-        sealer: Arc::clone(sealer),
         waiting,
         progress,
         is_reported,
@@ -289,7 +290,6 @@ async fn answer_with_progress(
 /// A call's stream under way. Dropping it drops the reply's future, which stops the tool.
 struct CallStream {
     answering: Answering,
-    sealer: Arc<Sealer>,
     waiting: Waiting,
     /// None once nobody reports any more.
     progress: Option<watch::Receiver<Option<Progress>>>,
@@ -299,8 +299,6 @@ struct CallStream {
     heard: Option<mpsc::Receiver<Message>>,
     /// What was said and not told yet.
     said: Option<Message>,
-    /// Whether the notice of a fallback is still to be told.
-    notice: bool,
     meter: Meter,
     is_over: bool,
 }
@@ -310,12 +308,11 @@ impl CallStream {
         if self.is_over {
             return None;
         }
-        if self.notice {
-            self.notice = false;
-            let message = self.meter.tell(None, None, FALLBACK_NOTICE);
-            return Some((message, self));
-        }
         loop {
+            if let Some(words) = self.answering.notice.take() {
+                let message = self.meter.tell(None, None, &words);
+                return Some((message, self));
+            }
             if self.is_reported {
                 self.is_reported = false;
                 if let Some(message) = self.newest() {
@@ -341,7 +338,11 @@ impl CallStream {
                 }
                 reply = &mut self.waiting => {
                     self.is_over = true;
-                    return Some((self.response(reply), self));
+                    let message = match self.answering.message(reply).await {
+                        Ok(message) => message,
+                        Err(refusal) => wire::failure(Some(&self.answering.id), &refusal.face()),
+                    };
+                    return Some((message, self));
                 }
             }
         }
@@ -353,13 +354,6 @@ impl CallStream {
             self.meter
                 .tell(progress.done, progress.total, &progress.message),
         )
-    }
-
-    fn response(&self, reply: Result<Reply, CallError>) -> Bytes {
-        match self.answering.message(&self.sealer, reply) {
-            Ok(message) => message,
-            Err(refusal) => wire::failure(Some(&self.answering.id), &refusal.face()),
-        }
     }
 }
 
@@ -445,7 +439,11 @@ mod tests {
     fn a_synchronous_result_says_so() {
         let result = failure("no \"such\" file");
         let message = wire::response(&RequestId::for_tests("1"), |out| {
-            write_completed(out, &result, true);
+            let told = Told {
+                reason: FALLBACK_NOTICE.to_owned(),
+                task: None,
+            };
+            write_completed(out, &result, Some(told));
         });
         insta::assert_snapshot!(text(&message), @r###"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"no \"such\" file"}],"isError":true,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"longshore","title":"Longshore","version":"0.1.0"},"longshore/synchronous":true,"longshore/synchronousReason":"this call runs within its request, because the client did not declare the io.modelcontextprotocol/tasks extension; closing the request stops the tool"}}}"###);
     }

@@ -12,6 +12,7 @@ use super::error::Refusal;
 use super::headers;
 use super::{Method, VERSIONS};
 use crate::service::LogLevel;
+use crate::task::Trace;
 
 /// How deep a message may nest. serde_json gives up at 128, but only where it builds values.
 const DEPTH_MAX: usize = 100;
@@ -132,6 +133,12 @@ struct Meta<'a> {
         deserialize_with = "present"
     )]
     progress_token: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    traceparent: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    tracestate: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    baggage: Option<&'a RawValue>,
 }
 
 /// Reads a message; None is a notification, of which this revision has none that asks anything of
@@ -353,6 +360,7 @@ fn read_meta(params: &Params, headers: Option<&HeaderMap>) -> Result<Client, Ref
     let mut client = Client::read(capabilities).map_err(invalid)?;
     client.log_level = read_log_level(meta.log_level).map_err(Refusal::InvalidMeta)?;
     client.progress_token = read_token(meta.progress_token).map_err(Refusal::InvalidMeta)?;
+    client.trace = read_trace(&meta);
     Ok(client)
 }
 
@@ -373,6 +381,14 @@ fn read_log_level(raw: Option<&RawValue>) -> Result<Option<LogLevel>, String> {
             LogLevel::ALL.map(LogLevel::as_str).join(", ")
         )),
     }
+}
+
+/// What is wrong with a trace is no reason to refuse a request (Trace Context, 3.2.2.5).
+fn read_trace(meta: &Meta) -> Option<Trace> {
+    let parent = meta.traceparent.and_then(text_of);
+    let state = meta.tracestate.and_then(text_of);
+    let baggage = meta.baggage.and_then(text_of);
+    Trace::read(parent.as_deref(), state.as_deref(), baggage.as_deref())
 }
 
 fn read_token(raw: Option<&RawValue>) -> Result<Option<String>, String> {

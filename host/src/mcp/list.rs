@@ -254,7 +254,8 @@ fn write_traits(out: &mut Object, traits: &Traits) {
         },
     )
     .text("cancellation", &traits.cancellation)
-    .flag("cleanupOnCancel", traits.cleanup_on_cancel);
+    .flag("cleanupOnCancel", traits.cleanup_on_cancel)
+    .text("whenLeft", traits.when_left.as_str());
     for (key, duration) in [
         ("cancelGraceMs", traits.cancel_grace),
         ("ttlMs", traits.ttl),
@@ -276,7 +277,7 @@ fn write_traits(out: &mut Object, traits: &Traits) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wasm::Question;
+    use crate::wasm::{Question, WhenLeft};
     use std::time::Duration;
 
     fn declaration() -> Declaration {
@@ -301,6 +302,7 @@ mod tests {
                 }],
                 ttl: None,
                 poll_interval: Some(Duration::from_secs(1)),
+                when_left: WhenLeft::Cancel,
             },
             annotations: Annotations {
                 read_only: Some(false),
@@ -316,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_tool_shows_its_schemas_as_written_and_what_to_know_before_trusting_it() {
-        insta::assert_snapshot!(write_tool("report__export", &declaration()), @r###"{"name":"report__export","title":"Export","description":"Exports a report.","inputSchema":{   "type": "object",   "$defs": {"a": {"$anchor": "x"}} },"outputSchema":{"type":"array"},"annotations":{"readOnlyHint":false},"icons":[{"src":"data:image/png;base64,AA==","sizes":["48x48"]}],"_meta":{"longshore/traits":{"execution":"auto","recovery":"resume","cancellation":"stops after the row","cleanupOnCancel":true,"cancelGraceMs":5000,"pollIntervalMs":1000,"questions":[{"key":"overwrite","decides":"whether the old report is replaced","allowsEffect":true,"beforeTask":false}]}}}"###);
+        insta::assert_snapshot!(write_tool("report__export", &declaration()), @r###"{"name":"report__export","title":"Export","description":"Exports a report.","inputSchema":{   "type": "object",   "$defs": {"a": {"$anchor": "x"}} },"outputSchema":{"type":"array"},"annotations":{"readOnlyHint":false},"icons":[{"src":"data:image/png;base64,AA==","sizes":["48x48"]}],"_meta":{"longshore/traits":{"execution":"auto","recovery":"resume","cancellation":"stops after the row","cleanupOnCancel":true,"whenLeft":"cancel","cancelGraceMs":5000,"pollIntervalMs":1000,"questions":[{"key":"overwrite","decides":"whether the old report is replaced","allowsEffect":true,"beforeTask":false}]}}}"###);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod lines;
 mod list;
 mod listen;
 mod measure;
+mod notice;
 mod request_state;
 mod tasks;
 mod wire;
@@ -38,6 +39,7 @@ pub use legacy::{LegacyLimits, SessionError};
 pub use lines::LineLimits;
 use listen::Streams;
 use request_state::Sealer;
+pub use request_state::{Keyring, KeyringError};
 pub use wire::failure;
 
 use crate::clock::Clock;
@@ -144,11 +146,11 @@ impl Method {
 }
 
 impl Endpoint {
-    /// `request_state_key` seals what a call carries through its client; streams end when
-    /// `shutdown` becomes true.
+    /// `keyring` seals what a call carries through its client; streams end when `shutdown` becomes
+    /// true.
     pub fn new(
         service: Service,
-        request_state_key: [u8; 32],
+        keyring: Keyring,
         legacy: LegacyLimits,
         shutdown: watch::Receiver<bool>,
     ) -> Endpoint {
@@ -161,7 +163,7 @@ impl Endpoint {
         );
         Endpoint(Arc::new(Parts {
             service,
-            sealer: Arc::new(Sealer::new(request_state_key, Clock::system())),
+            sealer: Arc::new(Sealer::new(keyring, Clock::system())),
             lists,
             streams: Arc::default(),
             legacy,

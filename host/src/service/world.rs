@@ -8,12 +8,15 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use super::{CallError, Listener, LiveQuestion, Pending, PendingCall, Reply, Saved, Service};
+use super::{
+    CallError, Earlier, Left, Listener, LiveQuestion, Pending, PendingCall, Reply, RoundError,
+    Saved, Service, Standing,
+};
 use crate::catalog::offers::Prompt;
 use crate::catalog::{Plugin, Snapshot};
 use crate::notify::{ResourceKey, Subscription};
 use crate::scheduler::{Asks, CallOutcome, Operation, RunEnd, StartedCall, Subject, Submission};
-use crate::task::{Abilities, CallResult, Policy, Recovery, TenantId, ToolRef};
+use crate::task::{Abilities, CallResult, Policy, Recovery, TenantId, ToolRef, Trace};
 
 /// How long a plugin may go on after its client left, before it is stopped by force. Nothing is lost:
 /// reading has no effects to clean up after.
@@ -29,11 +32,13 @@ pub struct AskRequest {
     pub wanted: Wanted,
     pub abilities: Abilities,
     /// What an earlier round of the same request left; verified by the caller.
-    pub saved: Option<Saved>,
+    pub earlier: Option<Earlier>,
     /// The client's responses to the questions of that round, unchecked.
     pub responses: Map<String, Value>,
     /// Where a client that is there is asked while the plugin waits.
     pub live: Option<mpsc::Sender<LiveQuestion>>,
+    /// The trace the client's request belongs to.
+    pub trace: Option<Trace>,
     /// Who hears what the plugin says.
     pub listener: Option<Listener>,
 }
@@ -122,18 +127,26 @@ impl Service {
             },
             abilities: request.abilities,
             ttl: None,
+            trace: request.trace,
             operation: routed.operation,
             listener: request.listener,
         };
-        let saved = request.saved.unwrap_or_default();
-        let call = self
-            .0
-            .scheduler
-            .start_call(submission, asks, saved, request.responses)
+        let (saved, round) = match request.earlier {
+            None => (Saved::default(), None),
+            Some(Earlier { round, left }) => match left {
+                Left::State(saved) => (saved, Some(round)),
+                // What is asked here never waits otherwise.
+                Left::Held(_) | Left::Task(_) => return Err(RoundError::Lost.into()),
+            },
+        };
+        let scheduler = &self.0.scheduler;
+        let call = scheduler
+            .start_round(submission, asks, saved, round, request.responses)
             .await?;
         Ok(PendingCall {
             progress: call.run.watch_progress(),
             is_fallback: false,
+            standing: Standing::with_client(),
             state: Pending::Asked(Asked {
                 call,
                 within: limits.read_timeout,
@@ -165,6 +178,7 @@ fn answered(json: &str) -> PendingCall {
     PendingCall {
         progress: watch::Sender::new(None).subscribe(),
         is_fallback: false,
+        standing: Standing::with_client(),
         state: Pending::Answered(Some(CallResult {
             json: json.to_owned(),
             is_error: false,

@@ -9,6 +9,7 @@ use super::bodies::Body;
 use super::core::Core;
 use super::draft::{Draft, Finished, Garbage};
 use super::keys::Slot;
+use super::rounds::RoundChange;
 use super::{StoreError, UpdateError};
 use crate::clock::{Clock, Timestamp};
 use crate::notify::Notifier;
@@ -35,6 +36,11 @@ pub(super) enum Command {
     },
     Remove {
         key: TaskKey,
+        reply: oneshot::Sender<Result<(), StoreError>>,
+    },
+    Round {
+        key: TaskKey,
+        change: RoundChange,
         reply: oneshot::Sender<Result<(), StoreError>>,
     },
     /// Commit what is queued, take nothing more, end.
@@ -66,6 +72,11 @@ impl Committer {
             let group = gather(first, &mut commands);
             match self.core.failure() {
                 Some(error) => group.into_iter().for_each(|command| command.fail(error)),
+                // The database can't be used any more once it has met a full disk.
+                None if !self.core.wait_for_room() => {
+                    let fail = |command: Command| command.fail(&StoreError::NoRoom);
+                    group.into_iter().for_each(fail);
+                }
                 None => self.commit(group),
             }
         }
@@ -73,7 +84,7 @@ impl Committer {
 
     pub(super) fn commit(&self, group: Vec<Command>) {
         let now = self.clock.now();
-        let mut draft = Draft::new(&self.core.records);
+        let mut draft = Draft::new(&self.core);
         let mut waiting = Vec::with_capacity(group.len());
         let mut commands = group.into_iter();
         let mut failure = None;
@@ -138,7 +149,9 @@ impl Command {
     fn fail(self, error: &StoreError) {
         // Whoever gave up waiting needs no answer, here and below.
         match self {
-            Command::Insert { reply, .. } | Command::Remove { reply, .. } => {
+            Command::Insert { reply, .. }
+            | Command::Remove { reply, .. }
+            | Command::Round { reply, .. } => {
                 let _ = reply.send(Err(error.clone()));
             }
             Command::Update { reply, .. } => {
@@ -153,6 +166,7 @@ impl Command {
             Command::Insert { bodies, .. } | Command::Update { bodies, .. } => {
                 bodies.iter().map(|(_, body)| body.weight()).sum()
             }
+            Command::Round { change, .. } => change.weight(),
             Command::Remove { .. } | Command::Stop => 0,
         }
     }
@@ -239,6 +253,10 @@ fn decide(draft: &mut Draft<'_>, command: Command, now: Timestamp) -> Option<(Ta
         }
         Command::Remove { key, reply } => {
             let outcome = draft.remove(&key);
+            Some((key, Decided::Done(reply, outcome)))
+        }
+        Command::Round { key, change, reply } => {
+            let outcome = draft.round(&key, change);
             Some((key, Decided::Done(reply, outcome)))
         }
         Command::Stop => None,

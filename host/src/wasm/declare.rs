@@ -60,6 +60,23 @@ pub struct Traits {
     pub questions: Vec<Question>,
     pub ttl: Option<Duration>,
     pub poll_interval: Option<Duration>,
+    pub when_left: WhenLeft,
+}
+
+/// What becomes of a call answered within its request when its client leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenLeft {
+    Cancel,
+    Detach,
+}
+
+impl WhenLeft {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            WhenLeft::Cancel => "cancel",
+            WhenLeft::Detach => "detach",
+        }
+    }
 }
 
 /// A question the tool may ask.
@@ -164,6 +181,10 @@ fn read_traits(traits: types::Traits) -> Traits {
         questions: traits.questions.into_iter().map(read_question).collect(),
         ttl: traits.ttl_ms.map(Duration::from_millis),
         poll_interval: millis(traits.poll_interval_ms),
+        when_left: match traits.when_left {
+            types::WhenLeft::Cancel => WhenLeft::Cancel,
+            types::WhenLeft::Detach => WhenLeft::Detach,
+        },
     }
 }
 
@@ -200,6 +221,14 @@ fn check_sizes(tool: &types::Tool) -> Result<(), String> {
         &tool.traits.cancellation,
         TEXT_MAX_BYTES,
     )?;
+    if tool.traits.when_left == types::WhenLeft::Detach
+        && tool.traits.execution != types::Execution::Auto
+    {
+        return Err(
+            "it declares when-left `detach`, which only a tool with execution `auto` may"
+                .to_owned(),
+        );
+    }
     at_most_items("questions", tool.traits.questions.len())?;
     for question in &tool.traits.questions {
         at_most("a question's key", &question.key, NAME_MAX_BYTES)?;

@@ -32,7 +32,9 @@ use std::time::Duration;
 
 pub use compile::{COMPILE_COMMAND, Compiler, compile_worker};
 pub use component::Component;
-pub use declare::{Annotations, Declaration, Declared, Execution, Icon, Question, Traits};
+pub use declare::{
+    Annotations, Declaration, Declared, Execution, Icon, Question, Traits, WhenLeft,
+};
 pub use error::LoadError;
 pub use grants::{DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace};
 pub use offers::{Argument, PromptEntry, ResourceEntry, TemplateEntry};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 use wasmtime::Store;
 
 use super::bindings::exports::longshore::plugin::prompts::Prompt;
@@ -22,6 +23,7 @@ use super::sandbox::Inner;
 use super::secrets::Secrets;
 use super::{Component, LoadError};
 use crate::scheduler::{Call, Run, RunEnd};
+use crate::task::Trace;
 
 /// Records around the bytes a guest hands over in one call.
 const HOSTCALL_SLACK_BYTES: usize = 256 << 10;
@@ -58,7 +60,7 @@ pub(super) async fn run(
     };
     let handle = sandbox.guests.handle().clone();
     let guest = call_guest(sandbox, component, grants, call, run.clone(), slot);
-    let mut guest = Owned(handle.spawn(guest));
+    let mut guest = Owned(handle.spawn(guest.in_current_span()));
     let killed = tokio::select! {
         biased;
         end = &mut guest.0 => return end.unwrap_or_else(|error| {
@@ -89,7 +91,17 @@ async fn call_guest(
             return failed(message);
         }
     };
-    let egress = Egress::new(grants, secrets, sandbox.connector.clone(), log.clone());
+    let trace = run.trace().cloned();
+    if let Some(id) = trace.as_ref().and_then(Trace::id) {
+        log.note(&format!("trace {id}"));
+    }
+    let egress = Egress::new(
+        grants,
+        secrets,
+        sandbox.connector.clone(),
+        trace,
+        log.clone(),
+    );
     let allowance = Allowance::new(sandbox.limits.memory_max_bytes);
     let hostcall_max_bytes =
         CHECKPOINT_MAX_BYTES.max(sandbox.limits.result_max_bytes) + HOSTCALL_SLACK_BYTES;
@@ -158,6 +170,7 @@ pub(super) async fn ask_what_it_has(
         Arc::default(),
         Secrets::default(),
         sandbox.connector.clone(),
+        None,
         log.clone(),
     );
     let allowance = Allowance::new(sandbox.limits.memory_max_bytes);

@@ -14,7 +14,7 @@ use crate::catalog::manifest::Manifest;
 use crate::catalog::offers::Offers;
 use crate::cli::text::{self, plain_line};
 use crate::task::{Digest, Recovery};
-use crate::wasm::{Annotations, Execution, Traits};
+use crate::wasm::{Annotations, Execution, Traits, WhenLeft};
 
 /// Everything there is to say about a plugin or a bare component.
 pub struct Description {
@@ -262,20 +262,32 @@ fn cancel_words(traits: &Traits) -> String {
     if traits.cleanup_on_cancel {
         words += " It runs once more to clean up.";
     }
+    if traits.when_left == WhenLeft::Detach {
+        words += " A call goes on as a task when its client leaves it.";
+    }
     words
 }
 
 fn times(traits: &Traits) -> String {
-    let shown = |time: Option<Duration>| match time {
-        Some(time) => humantime::format_duration(time).to_string(),
-        None => "the host's default".to_owned(),
-    };
-    format!(
-        "kept {} · polled every {} · after a cancel {}",
-        shown(traits.ttl),
-        shown(traits.poll_interval),
-        shown(traits.cancel_grace)
-    )
+    let told = [
+        ("kept", traits.ttl),
+        ("polled every", traits.poll_interval),
+        ("stopped by force", traits.cancel_grace),
+    ];
+    let is_whole = told.iter().all(|(_, time)| time.is_some());
+    let mut words: Vec<String> = told
+        .into_iter()
+        .filter_map(|(what, time)| Some(format!("{what} {}", humantime::format_duration(time?))))
+        .collect();
+    if traits.cancel_grace.is_some()
+        && let Some(last) = words.last_mut()
+    {
+        last.push_str(" after a cancel");
+    }
+    if !is_whole {
+        words.push("otherwise the host's defaults".to_owned());
+    }
+    words.join(" · ")
 }
 
 fn hints(annotations: &Annotations) -> Vec<&'static str> {
@@ -346,6 +358,7 @@ fn tool_json(tool: &CheckedTool) -> Value {
             },
             "cancellation": traits.cancellation,
             "cleanupOnCancel": traits.cleanup_on_cancel,
+            "whenLeft": traits.when_left.as_str(),
             "cancelGraceMs": millis(traits.cancel_grace),
             "ttlMs": millis(traits.ttl),
             "pollIntervalMs": millis(traits.poll_interval),

@@ -15,6 +15,7 @@ use super::call::{self, Running, Teller};
 use super::server::{Offer, error_data};
 use crate::mcp::call::HEARD_MAX;
 use crate::mcp::error::Refusal;
+use crate::mcp::notice::Notice;
 use crate::service::{AskRequest, Listener, LogLevel, Reply, Subject, Wanted};
 use crate::task::TenantId;
 
@@ -89,9 +90,10 @@ impl Asker<'_> {
                 .as_ref()
                 .map(call::abilities)
                 .unwrap_or_default(),
-            saved: None,
+            earlier: None,
             responses: Map::new(),
             live: Some(live),
+            trace: call::trace(&context),
             listener: Some(Listener {
                 level: self.level,
                 sender,
@@ -100,7 +102,7 @@ impl Asker<'_> {
         let ended = async {
             let mut pending = started.await?;
             let token = context.meta.get_progress_token();
-            let teller = Teller::new(context.peer.clone(), token, false);
+            let teller = Teller::new(context.peer.clone(), token, Notice::none());
             call::follow(&mut pending, teller, questions, heard, &context.peer).await
         };
         let reply = tokio::select! {
