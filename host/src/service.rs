@@ -17,7 +17,7 @@ use crate::catalog::{Catalog, List, Snapshot, Tool};
 use crate::clock::Clock;
 use crate::notify::{Notifier, Subscription};
 use crate::scheduler::{
-    Asks, CallOutcome, Operation, RunEnd, Scheduler, StartError, StartedCall, Submission,
+    self, Asks, CallOutcome, Operation, RunEnd, Scheduler, StartError, StartedCall, Submission,
 };
 use crate::schema::{self, Mismatch};
 use crate::store::{Store, StoreError, UpdateError};
@@ -129,6 +129,15 @@ pub enum Reply {
     },
 }
 
+/// What the host has under way, all tenants together: for whoever runs it.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    pub scheduler: scheduler::Counts,
+    pub instances: usize,
+    pub unfinished_tasks: usize,
+    pub watched_tasks: usize,
+}
+
 /// Why a call can't be answered.
 #[derive(Clone, Debug, Error)]
 pub enum CallError {
@@ -209,6 +218,15 @@ impl Service {
     /// Whether the host can take work.
     pub fn is_ready(&self) -> bool {
         self.0.store.is_ready()
+    }
+
+    pub fn counts(&self) -> Counts {
+        Counts {
+            scheduler: self.0.scheduler.counts(),
+            instances: self.0.catalog.instances(),
+            unfinished_tasks: self.0.store.unfinished_of_all(),
+            watched_tasks: self.0.notifier.watched(),
+        }
     }
 
     /// What is offered now.

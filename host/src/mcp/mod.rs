@@ -18,6 +18,7 @@ mod listen;
 mod measure;
 mod notice;
 mod request_state;
+mod status;
 mod tasks;
 mod wire;
 
@@ -58,6 +59,8 @@ struct Parts {
     sealer: Arc<Sealer>,
     lists: Arc<list::Lists>,
     streams: Arc<Streams>,
+    /// Clients over lines.
+    line_clients: status::Clients,
     legacy: Legacy,
     shutdown: watch::Receiver<bool>,
 }
@@ -166,6 +169,7 @@ impl Endpoint {
             sealer: Arc::new(Sealer::new(keyring, Clock::system())),
             lists,
             streams: Arc::default(),
+            line_clients: status::Clients::default(),
             legacy,
             shutdown,
         }))

@@ -295,6 +295,11 @@ impl Store {
         self.core().unfinished(tenant)
     }
 
+    /// Tasks of all tenants that have not ended.
+    pub fn unfinished_of_all(&self) -> usize {
+        self.core().unfinished_of_all()
+    }
+
     /// Refuses when the tenant has as many unfinished tasks as it may; another may still come first.
     pub fn check_quota(&self, tenant: &TenantId) -> Result<(), StoreError> {
         self.core().check_quota(tenant, 0)
