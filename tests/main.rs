@@ -14,6 +14,7 @@ mod legacy;
 mod listen;
 mod mcp;
 mod plugins;
+mod results;
 mod sandbox;
 mod stdio;
 mod tasks;

@@ -13,9 +13,10 @@ use super::draft::Change;
 use super::keys::{self, Slot};
 use super::logs::Logs;
 use super::offline::delete_folder;
+use super::quota::TenantBytes;
 use super::records::{self, Records, Writes};
-use super::rounds::RoundBytes;
 use super::{OpenError, StoreError, StoreOptions};
+use super::{parts, rounds};
 use crate::clock::Clock;
 use crate::task::{Task, TaskKey, TenantId};
 
@@ -32,7 +33,9 @@ pub(super) struct Core {
     in_flight: RwLock<HashMap<TaskKey, Option<Task>>>,
     /// Tasks that have not ended, by tenant.
     unfinished: Mutex<HashMap<TenantId, usize>>,
-    pub(super) round_bytes: RoundBytes,
+    /// What calls left between rounds, and what is kept of large results.
+    pub(super) round_bytes: TenantBytes,
+    pub(super) part_bytes: TenantBytes,
     /// Why nothing is written any more.
     failure: OnceLock<StoreError>,
     /// Last, so that it is given up after the database is closed.
@@ -61,14 +64,17 @@ impl Core {
         let records =
             Records::open(&directory.join("records"), options.cache_bytes).map_err(unreadable)?;
         check_format(directory, &records)?;
+        let bodies = Bodies::open(directory.join("bodies")).map_err(unusable)?;
         let core = Core {
-            bodies: Bodies::open(directory.join("bodies")).map_err(unusable)?,
             logs: Logs::open(directory.join("logs")).map_err(unusable)?,
             unfinished: Mutex::new(count_unfinished(&records).map_err(unreadable)?),
-            round_bytes: RoundBytes::count(&records, options.tenant_rounds_max_bytes)
+            round_bytes: rounds::count(&records, options.tenant_rounds_max_bytes)
+                .map_err(unreadable)?,
+            part_bytes: parts::count(&records, &bodies, options.tenant_results_kept_max_bytes)
                 .map_err(unreadable)?,
             in_flight: RwLock::default(),
             failure: OnceLock::new(),
+            bodies,
             records,
             disk,
             _lock: lock,
@@ -89,13 +95,15 @@ impl Core {
     /// A store over records that outlive it, without a directory of its own to lock.
     #[cfg(test)]
     pub(super) fn simulated(records: Records, directory: &Path, clock: Clock) -> Core {
+        let bodies = Bodies::open(directory.join("bodies")).unwrap();
         Core {
-            bodies: Bodies::open(directory.join("bodies")).unwrap(),
             logs: Logs::open(directory.join("logs")).unwrap(),
             disk: Disk::new(directory, 0, clock),
             in_flight: RwLock::default(),
             unfinished: Mutex::new(count_unfinished(&records).unwrap()),
-            round_bytes: RoundBytes::count(&records, u64::MAX).unwrap(),
+            round_bytes: rounds::count(&records, u64::MAX).unwrap(),
+            part_bytes: parts::count(&records, &bodies, u64::MAX).unwrap(),
+            bodies,
             failure: OnceLock::new(),
             records,
             _lock: File::open(directory).unwrap(),

@@ -79,6 +79,7 @@ fn options() -> StoreOptions {
         cache_bytes: 16 * 1024 * 1024,
         free_disk_min_bytes: 0,
         tenant_rounds_max_bytes: 1 << 20,
+        tenant_results_kept_max_bytes: 1 << 20,
     }
 }
 
