@@ -34,9 +34,11 @@ impl Run {
 
 fn not_kept(error: &StoreError) -> RunEnd {
     warn!(%error, "a large result could not be kept");
-    // The words of these two name no path, and say what helps.
+    // The words of these name no path, and say what helps.
     let why = match error {
-        StoreError::DiskFull { .. } | StoreError::TooManyResults { .. } => error.to_string(),
+        StoreError::DiskFull { .. }
+        | StoreError::TooManyTasks(_)
+        | StoreError::TooManyResults { .. } => error.to_string(),
         _ => "the task store is not available; call again later".to_owned(),
     };
     RunEnd::Failed(RpcError {
