@@ -7,6 +7,7 @@ mod directory;
 mod files;
 mod indexes;
 mod offline;
+mod parts;
 mod rounds;
 
 use std::collections::BTreeMap;
