@@ -5,6 +5,7 @@ mod ask;
 mod drive;
 mod held;
 mod journal;
+mod large;
 mod message;
 mod queue;
 mod run;
@@ -38,8 +39,8 @@ use crate::clock::Clock;
 use crate::notify::{Notifier, ResourceKey};
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
-    Answer, CallResult, Event, InputKey, Interruption, Phase, Progress, Rejected, RpcError, Task,
-    TaskId, TaskKey, TenantId, ToolRef,
+    Answer, CallResult, Event, InputKey, Interruption, LargeResult, Phase, Progress, Rejected,
+    RpcError, Task, TaskId, TaskKey, TenantId, ToolRef,
 };
 use held::Waiting;
 use queue::FairQueue;
@@ -95,6 +96,8 @@ pub enum Subject {
 pub enum RunEnd {
     /// The tool returned, perhaps a failure of its own, or that the arguments are wrong.
     Returned(CallResult),
+    /// The tool returned more than one message holds.
+    ReturnedLarge(LargeResult),
     /// There is no resource of the URI that was to be read.
     NotFound,
     /// The tool stopped because it was told to; what it says was done and what not.

@@ -69,6 +69,7 @@ impl Fixture {
             cache_bytes: 8 << 20,
             free_disk_min_bytes: 0,
             tenant_rounds_max_bytes: 1 << 20,
+            tenant_results_kept_max_bytes: 1 << 20,
             tasks_unfinished_max: TASKS_UNFINISHED_MAX,
         };
         let store = Store::open(dir.path(), options, clock.clone(), notifier.clone()).unwrap();

@@ -12,7 +12,7 @@ use super::records::Writes;
 use super::rounds::{MARK_BYTES, RoundChange, read_count};
 use super::{StoreError, UpdateError};
 use crate::clock::Timestamp;
-use crate::task::{Event, Task, TaskKey, TenantId, apply};
+use crate::task::{Attempt, Event, Phase, Rejected, Task, TaskKey, TenantId, apply};
 
 /// What a task's record may hold, bytes. Its texts come from tools, and whoever takes them in
 /// bounds them; this keeps the engine's nodes small if somebody does not.
@@ -73,6 +73,24 @@ impl<'a> Draft<'a> {
     pub(super) fn has_written(&self, key: &TaskKey) -> bool {
         let task = self.tasks.get(key);
         task.is_some_and(|entry| entry.is_written) || self.rounds.contains(key)
+    }
+
+    /// Writes the parts of a result beside a task that `attempt` runs (I2).
+    pub(super) fn parts(
+        &mut self,
+        key: &TaskKey,
+        attempt: Attempt,
+        bodies: Vec<(Slot, Body)>,
+    ) -> Result<Task, UpdateError> {
+        let Some(task) = self.newest(key)?.cloned() else {
+            return Err(UpdateError::Unknown);
+        };
+        if task.phase != Phase::Running || task.attempt != attempt {
+            return Err(Rejected::StaleRun.into());
+        }
+        let record = encode_bounded(&task)?;
+        self.write(Some(&task), task.clone(), record, bodies)?;
+        Ok(task)
     }
 
     /// Changes what is kept of a round.
@@ -232,8 +250,8 @@ impl<'a> Draft<'a> {
         let key = after.key.clone();
         for (slot, body) in bodies {
             let name = keys::body(&key, &slot);
-            // Only a checkpoint is ever written over.
-            if slot == Slot::Checkpoint
+            // Nothing else is ever written over.
+            if matches!(slot, Slot::Checkpoint | Slot::Part(_))
                 && let Some(value) = self.value(&name)?
             {
                 let key = key.clone();
@@ -264,7 +282,7 @@ impl<'a> Draft<'a> {
         let mut wanted: Vec<(Slot, Body)> = Vec::with_capacity(bodies.len());
         for (slot, body) in bodies {
             let is_new = match &slot {
-                Slot::Arguments | Slot::Checkpoint | Slot::Result => true,
+                Slot::Arguments | Slot::Checkpoint | Slot::Result | Slot::Part(_) => true,
                 Slot::Step(_) => self.value(&keys::body(&current.key, &slot))?.is_none(),
                 Slot::Question(input) => !current.inputs.contains_key(input),
                 Slot::Answer(input) => current.open_inputs().any(|open| open == input),

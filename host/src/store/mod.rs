@@ -17,6 +17,8 @@ mod export;
 mod keys;
 mod logs;
 mod offline;
+mod parts;
+mod quota;
 mod records;
 mod rounds;
 #[cfg(test)]
@@ -69,6 +71,8 @@ pub struct StoreOptions {
     pub free_disk_min_bytes: u64,
     /// What the calls of one tenant may leave for their next rounds, bytes.
     pub tenant_rounds_max_bytes: u64,
+    /// What may be kept of one tenant's large results, bytes.
+    pub tenant_results_kept_max_bytes: u64,
     /// Tasks of one tenant that have not ended.
     pub tasks_unfinished_max: usize,
 }
@@ -183,10 +187,16 @@ impl Store {
 
     /// Deletes a task with all its records and files. Fine when there is none.
     pub async fn remove(&self, key: &TaskKey) -> Result<(), StoreError> {
+        let parts = self.part_bytes(key).unwrap_or_default();
         let (reply, answer) = oneshot::channel();
-        let key = key.clone();
-        self.command(Command::Remove { key, reply }).await?;
-        answer.await.map_err(|_| self.lost())?
+        let command = Command::Remove {
+            key: key.clone(),
+            reply,
+        };
+        self.command(command).await?;
+        answer.await.map_err(|_| self.lost())??;
+        self.core().part_bytes.give_back(&key.tenant, parts);
+        Ok(())
     }
 
     pub fn arguments(&self, key: &TaskKey) -> Result<Option<String>, StoreError> {

@@ -7,6 +7,7 @@ mod directory;
 mod files;
 mod indexes;
 mod offline;
+mod parts;
 mod rounds;
 
 use std::collections::BTreeMap;
@@ -82,6 +83,7 @@ fn options() -> StoreOptions {
         cache_bytes: 16 * 1024 * 1024,
         free_disk_min_bytes: 0,
         tenant_rounds_max_bytes: 1 << 20,
+        tenant_results_kept_max_bytes: 1 << 20,
         tasks_unfinished_max: TASKS_UNFINISHED_MAX,
     }
 }
