@@ -267,8 +267,18 @@ impl Scheduler {
         let count = interrupted.len();
         stream::iter(interrupted)
             .map(|key| async move {
-                let Some(task) = self.0.store.get(&key)? else {
-                    return Ok(());
+                let task = match self.0.store.get(&key) {
+                    Ok(Some(task)) => task,
+                    Ok(None) => return Ok(()),
+                    // It can't be brought to an end, and must not keep the others from going on.
+                    Err(error @ StoreError::Record(_)) => {
+                        error!(
+                            task = %key.id, %error,
+                            "a task can't go on; stop the host and run `longshore store check`"
+                        );
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error),
                 };
                 let event = Event::Interrupted {
                     attempt: task.attempt,

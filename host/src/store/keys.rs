@@ -56,6 +56,16 @@ pub(super) const ROUND_EXPIRY: &[u8] = b"y/";
 /// The families that hold the bodies of a task, and of a round.
 pub(super) const BODIES: [&[u8]; 7] = [ARGUMENTS, CHECKPOINT, RESULT, STEPS, INPUTS, PARTS, ROUND];
 
+/// The families that say where a task stands, and how each is read.
+pub(super) const INDEXES: [(&[u8], ReadKey); 4] = [
+    (QUEUE, read_timed),
+    (RUNNING, read_named),
+    (PARKED, read_named),
+    (EXPIRY, read_timed),
+];
+
+type ReadKey = fn(&[u8]) -> Option<TaskKey>;
+
 /// A longer step name is hashed: keys are copied up the tree, and one the guest made long would
 /// push a node over what the engine keeps in its own file.
 const STEP_NAME_BYTES_MAX: usize = 200;
