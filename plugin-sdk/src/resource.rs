@@ -202,6 +202,10 @@ impl Template {
         uri_template::variables(&self.uri, uri).is_some()
     }
 
+    pub(crate) fn fixed_bytes(&self) -> usize {
+        uri_template::fixed_bytes(&self.uri)
+    }
+
     /// What the resource holds; None if the URI does not fit, or there is no such resource.
     pub fn read(&self, context: &Context, uri: &str) -> Result<Option<Contents>> {
         let Some(variables) = uri_template::variables(&self.uri, uri) else {
