@@ -98,6 +98,12 @@ async fn a_foreign_task_looks_exactly_like_an_unknown_one() {
     assert_eq!(told[0], told[1]);
     assert_eq!(told[0]["params"]["notifications"], json!({"taskIds": []}));
 
+    const LIST: &str = "longshore/tasks/list";
+    let own = owner.request(LIST, json!({})).await.result();
+    assert_eq!(own["tasks"][0]["taskId"], id);
+    let foreign = other.request(LIST, json!({})).await.result();
+    assert_eq!(foreign["tasks"], json!([]));
+
     // And nothing of it touched the task.
     assert_eq!(owner.task(&id).await, before);
 }
