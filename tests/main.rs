@@ -21,12 +21,14 @@ mod stdio;
 mod tasks;
 mod tenants;
 mod traces;
+mod world;
 
 /// A guest without a module of tests does not compile.
 mod guests {
     use crate::durability as script;
     use crate::plugins::{conformance, regression_run, release_gate, report_export};
     use crate::sandbox as probe;
+    use crate::world;
 
     macro_rules! has_tests {
         ($name:ident) => {

@@ -41,7 +41,8 @@ use self::keys::{Side, Slot};
 use crate::clock::{Clock, Timestamp};
 use crate::notify::Notifier;
 use crate::task::{
-    Answer, CallResult, Event, InputKey, InputRequest, Interruption, Task, TaskKey, TenantId,
+    Answer, CallResult, Event, InputKey, InputRequest, Interruption, Task, TaskId, TaskKey,
+    TenantId,
 };
 
 pub use self::check::{Problem, Report, check};
@@ -273,6 +274,23 @@ impl Store {
         let mut tasks = Vec::with_capacity(keys.len());
         for key in keys {
             tasks.extend(self.get(&key)?.filter(|task| !task.is_terminal()));
+        }
+        Ok(tasks)
+    }
+
+    /// At most `limit` tasks of the tenant, in the order of their ids, from the one after `after` on.
+    pub fn tasks(
+        &self,
+        tenant: &TenantId,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> Result<Vec<Task>, StoreError> {
+        let (from, to) = keys::tasks(tenant, after);
+        let mut tasks = Vec::new();
+        for name in self.core().records.keys_between(&from, &to).take(limit) {
+            if let Some(key) = keys::read_named(&name?) {
+                tasks.extend(self.get(&key)?);
+            }
         }
         Ok(tasks)
     }
