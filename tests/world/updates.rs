@@ -40,6 +40,9 @@ async fn whoever_subscribed_to_a_resource_is_told_that_it_changed() {
     assert_eq!(updated(&mut messages).await, "world://text");
     touch(&client, json!(["world://binary"])).await;
     assert_eq!(updated(&mut others).await, "world://binary");
+    let uris = json!({"uris": ["world://item/7"]});
+    client.start("touch_task", uris).await;
+    assert_eq!(updated(&mut messages).await, "world://item/7");
 }
 
 #[tokio::test]

@@ -119,6 +119,20 @@ const SYNCHRONOUS = {
     await isServed(site);
   },
 
+  async "a call that may be left goes on as the task it named"(site) {
+    const leaver = await site.connect();
+    const slow = script(tells("under way"), waits(2_000), says("done"));
+    const call = await leaver.call("script_detach", slow);
+    const [, task] = (await call.heard("goes on as task")).match(/goes on as task ([^:\s]+)/);
+    await leaver.leave();
+    if (!site.isServed) {
+      await site.untilGone();
+      await site.place.serve();
+    }
+    const ended = await site.place.watch(task);
+    assert.equal(ended.content[0].text, "done");
+  },
+
   async "a tool that is always a task is refused, and says what is missing"(site) {
     const connection = await site.connect();
     const call = await connection.call("script_fail", script(says("never said")));

@@ -51,6 +51,11 @@ export class Site {
     }
   }
 
+  /** Resolves when no host holds the data directory. */
+  async untilGone() {
+    while (await this.place.status());
+  }
+
   async end() {
     // What a test has left behind in its connections is no matter of the next one's.
     for (const connection of this.connections) await connection.leave().catch(() => {});
