@@ -576,6 +576,10 @@ fn read_outcome(outcome: CallOutcome) -> Result<Reply, CallError> {
         CallOutcome::Refused(error) => Err(error.into()),
         CallOutcome::Ended(RunEnd::Returned(result)) => Ok(Reply::Result(result)),
         // Of no tool; a resource's URI is told by who asked for it.
+        // Kept by the scheduler, which tells of it as of any other.
+        CallOutcome::Ended(RunEnd::ReturnedLarge(_)) => Err(CallError::Unavailable(
+            "the tool's result is too large, and was not kept".to_owned(),
+        )),
         CallOutcome::Ended(RunEnd::NotFound) => Err(CallError::Unavailable(
             "the tool answered as if it were a resource".to_owned(),
         )),
