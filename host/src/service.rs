@@ -136,6 +136,7 @@ pub struct Counts {
     pub instances: usize,
     pub unfinished_tasks: usize,
     pub watched_tasks: usize,
+    pub watched_resources: usize,
 }
 
 /// Why a call can't be answered.
@@ -226,6 +227,7 @@ impl Service {
             instances: self.0.catalog.instances(),
             unfinished_tasks: self.0.store.unfinished_of_all(),
             watched_tasks: self.0.notifier.watched(),
+            watched_resources: self.0.scheduler.watched_resources(),
         }
     }
 
