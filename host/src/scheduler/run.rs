@@ -14,7 +14,7 @@ use super::journal::{DurableJournal, Journal, Note};
 use super::{Asks, Scheduler, StartError, Submission};
 use crate::store::StoreError;
 use crate::task::{
-    Abilities, Event, ExternalReference, Progress, Recovery, Task, TaskId, TenantId, Trace,
+    Abilities, ExternalReference, Progress, Recovery, Task, TaskId, TenantId, Trace,
 };
 
 /// Guest output kept in memory between two saves, bytes; more is dropped and said to be.
