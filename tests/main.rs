@@ -15,6 +15,7 @@ mod legacy;
 mod listen;
 mod mcp;
 mod plugins;
+mod results;
 mod sandbox;
 mod status;
 mod stdio;

@@ -13,7 +13,7 @@ use super::rounds::RoundChange;
 use super::{StoreError, UpdateError};
 use crate::clock::{Clock, Timestamp};
 use crate::notify::Notifier;
-use crate::task::{Event, Task, TaskKey};
+use crate::task::{Attempt, Event, Task, TaskKey};
 
 /// How many bytes of bodies one commit gathers before it takes no further command.
 const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -37,6 +37,12 @@ pub(super) enum Command {
     Remove {
         key: TaskKey,
         reply: oneshot::Sender<Result<(), StoreError>>,
+    },
+    Parts {
+        key: TaskKey,
+        attempt: Attempt,
+        bodies: Vec<(Slot, Body)>,
+        reply: oneshot::Sender<Result<Task, UpdateError>>,
     },
     Round {
         key: TaskKey,
@@ -154,7 +160,7 @@ impl Command {
             | Command::Round { reply, .. } => {
                 let _ = reply.send(Err(error.clone()));
             }
-            Command::Update { reply, .. } => {
+            Command::Update { reply, .. } | Command::Parts { reply, .. } => {
                 let _ = reply.send(Err(error.clone().into()));
             }
             Command::Stop => {}
@@ -163,9 +169,9 @@ impl Command {
 
     fn weight(&self) -> usize {
         match self {
-            Command::Insert { bodies, .. } | Command::Update { bodies, .. } => {
-                bodies.iter().map(|(_, body)| body.weight()).sum()
-            }
+            Command::Insert { bodies, .. }
+            | Command::Update { bodies, .. }
+            | Command::Parts { bodies, .. } => bodies.iter().map(|(_, body)| body.weight()).sum(),
             Command::Round { change, .. } => change.weight(),
             Command::Remove { .. } | Command::Stop => 0,
         }
@@ -254,6 +260,15 @@ fn decide(draft: &mut Draft<'_>, command: Command, now: Timestamp) -> Option<(Ta
         Command::Remove { key, reply } => {
             let outcome = draft.remove(&key);
             Some((key, Decided::Done(reply, outcome)))
+        }
+        Command::Parts {
+            key,
+            attempt,
+            bodies,
+            reply,
+        } => {
+            let outcome = draft.parts(&key, attempt, bodies);
+            Some((key, Decided::Updated(reply, Box::new(outcome))))
         }
         Command::Round { key, change, reply } => {
             let outcome = draft.round(&key, change);

@@ -17,10 +17,11 @@ use super::error::{BodyError, Damage};
 use super::keys::{self, Slot};
 use super::logs::Logs;
 use super::offline::delete_folder;
+use super::quota::TenantBytes;
 use super::records::{self, Records, Writes};
-use super::rounds::RoundBytes;
 use super::watermark::{Watermark, last_commit, lost_commits};
 use super::{OpenError, StoreError, StoreOptions};
+use super::{parts, rounds};
 use crate::task::{Task, TaskKey, TenantId};
 
 /// A checkpoint may be replaced while its file is being read; the next one is there then.
@@ -40,9 +41,11 @@ pub(super) struct Core {
     /// The tasks a commit is changing, as they are until it is durable. The database shows a
     /// change at once; a reader must not (I1).
     in_flight: RwLock<HashMap<TaskKey, Option<Task>>>,
+    /// What calls left between rounds, and what is kept of large results.
+    pub(super) round_bytes: TenantBytes,
+    pub(super) part_bytes: TenantBytes,
     /// Tasks that have not ended, by tenant.
     unfinished: Mutex<HashMap<TenantId, usize>>,
-    pub(super) round_bytes: RoundBytes,
     /// How many of them a tenant may have.
     unfinished_max: usize,
     /// Whether the disk was full when somebody looked last.
@@ -78,19 +81,22 @@ impl Core {
         )?;
         check_format(directory, &records)?;
         mark_format(&records).map_err(unreadable)?;
+        let bodies = Bodies::open(directory.join("bodies")).map_err(unusable)?;
         let core = Core {
             watermark: Watermark::open(&place).map_err(unusable)?,
             commits: AtomicU64::new(last_commit(&records).map_err(unreadable)?),
-            bodies: Bodies::open(directory.join("bodies")).map_err(unusable)?,
             logs: Logs::open(directory.join("logs")).map_err(unusable)?,
             unfinished: Mutex::new(count_unfinished(&records).map_err(unreadable)?),
-            round_bytes: RoundBytes::count(&records, options.tenant_rounds_max_bytes)
+            round_bytes: rounds::count(&records, options.tenant_rounds_max_bytes)
+                .map_err(unreadable)?,
+            part_bytes: parts::count(&records, &bodies, options.tenant_results_kept_max_bytes)
                 .map_err(unreadable)?,
             unfinished_max: options.tasks_unfinished_max,
             is_full: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             in_flight: RwLock::default(),
             failure: OnceLock::new(),
+            bodies,
             records,
             disk,
             _lock: lock,
@@ -111,15 +117,17 @@ impl Core {
     /// A store over records that outlive it, without a directory of its own to lock.
     #[cfg(test)]
     pub(super) fn simulated(records: Records, directory: &Path, unfinished_max: usize) -> Core {
+        let bodies = Bodies::open(directory.join("bodies")).unwrap();
         Core {
             watermark: Watermark::open(directory).unwrap(),
             commits: AtomicU64::new(last_commit(&records).unwrap()),
-            bodies: Bodies::open(directory.join("bodies")).unwrap(),
             logs: Logs::open(directory.join("logs")).unwrap(),
             disk: Disk::new(directory, 0),
             in_flight: RwLock::default(),
             unfinished: Mutex::new(count_unfinished(&records).unwrap()),
-            round_bytes: RoundBytes::count(&records, u64::MAX).unwrap(),
+            round_bytes: rounds::count(&records, u64::MAX).unwrap(),
+            part_bytes: parts::count(&records, &bodies, u64::MAX).unwrap(),
+            bodies,
             unfinished_max,
             is_full: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
@@ -368,11 +376,10 @@ pub(super) fn explain(directory: &Path, error: sled::Error) -> OpenError {
 /// Counts by the indexes: no task's record is read.
 fn count_unfinished(records: &Records) -> Result<HashMap<TenantId, usize>, sled::Error> {
     let mut counts = HashMap::new();
-    for (family, read) in [
-        (keys::QUEUE, keys::read_timed as fn(&[u8]) -> _),
-        (keys::RUNNING, keys::read_named),
-        (keys::PARKED, keys::read_named),
-    ] {
+    let places = keys::INDEXES
+        .iter()
+        .filter(|(family, _)| *family != keys::EXPIRY);
+    for (family, read) in places {
         for entry in records.scan(family) {
             if let Some(key) = read(&entry?.0) {
                 *counts.entry(key.tenant).or_default() += 1;

@@ -103,17 +103,12 @@ async fn call_guest(
         log.clone(),
     );
     let allowance = Allowance::new(sandbox.limits.memory_max_bytes);
-    let hostcall_max_bytes =
-        CHECKPOINT_MAX_BYTES.max(sandbox.limits.result_max_bytes) + HOSTCALL_SLACK_BYTES;
+    let limits = &sandbox.limits;
+    let returned_max_bytes = limits.result_kept_max_bytes.max(limits.result_max_bytes);
+    let hostcall_max_bytes = returned_max_bytes.max(CHECKPOINT_MAX_BYTES) + HOSTCALL_SLACK_BYTES;
     let mut store = Guest::new(wasi, egress, allowance, log, Some(run))
         .into_store(&sandbox.engine, hostcall_max_bytes);
-    let outcome = perform(
-        &mut store,
-        &component,
-        &call,
-        sandbox.limits.result_max_bytes,
-    )
-    .await;
+    let outcome = perform(&mut store, &component, &call, &sandbox.limits).await;
     let end = outcome.unwrap_or_else(|error| end_of_failure(&error, &call, store.data()));
     // The guest has ended; wiping its memory is not worth the caller's time. The slot is free after.
     tokio::spawn(async move { drop((store, slot)) });
