@@ -133,6 +133,7 @@ mod imports;
 mod input;
 mod output;
 mod schema;
+mod state;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod tool;
@@ -147,6 +148,7 @@ pub use error::{Error, Result, Stopped};
 pub use input::{Answers, InputRequest, Response, Root, Sampled, Sampling};
 pub use output::{Content, IntoOutput, Output, ResourceBody, Structured};
 pub use schema::form as form_schema;
+pub use state::State;
 pub use tool::{Execution, NoArguments, Recovery, Tool, tool};
 
 /// What nearly every tool needs.

@@ -45,6 +45,7 @@ fn grant(host: &str, port: u16, path_prefix: &str) -> Grants {
         host: host.to_owned(),
         port: Some(port),
         path_prefix: path_prefix.to_owned(),
+        methods: None,
     };
     Grants {
         http: vec![grant],

@@ -56,6 +56,8 @@ pub fn limits() -> SandboxLimits {
         compile_memory_max_bytes: 2 << 30,
         result_max_bytes: MIB,
         log_max_bytes: 64 << 10,
+        state_max_bytes: MIB as u64,
+        state_keys_max: 1_000,
         threads: 2,
     }
 }

@@ -14,7 +14,7 @@ use super::{HeaderParam, Plugin};
 use crate::config::ConfigError;
 use crate::schema::{self, Schema, SchemaError};
 use crate::task::InputKey;
-use crate::wasm::{Component, Declaration, Grants, LoadError, Sandbox};
+use crate::wasm::{Component, Declaration, Grants, LoadError, Sandbox, is_reserved};
 
 /// MCP allows 128; a prefix of the plugin's name must fit, too.
 const TOOL_NAME_MAX: usize = 64;
@@ -298,6 +298,12 @@ fn check_traits(declaration: &Declaration) -> Result<(), PluginError> {
             return bad(format!(
                 "question `{}`: {error}",
                 question.key.escape_debug()
+            ));
+        }
+        if is_reserved(&question.key) {
+            return bad(format!(
+                "question `{}`: keys that begin with `longshore.` are the host's own",
+                question.key
             ));
         }
         if !keys.insert(&question.key) {

@@ -8,6 +8,7 @@ mod queue;
 mod run;
 #[cfg(test)]
 mod simulation;
+mod state;
 mod submission;
 mod sweep;
 #[cfg(test)]
@@ -29,6 +30,8 @@ pub use drive::{CallOutcome, StartedCall};
 pub use journal::{Asks, LiveQuestion, Saved};
 pub use run::{Abandoned, Run, RunContext, StepError, Stopped};
 pub use submission::Submission;
+
+pub use crate::store::{STATE_KEY_MAX_BYTES, STATE_VALUE_MAX_BYTES, StateChange, StateQuota};
 
 use crate::clock::Clock;
 use crate::notify::Notifier;

@@ -11,6 +11,7 @@ use super::keys::{self, Family, Slot};
 use super::logs::Logs;
 use super::offline::Offline;
 use super::records::Records;
+use super::state;
 use super::{OpenError, StoreError};
 use crate::task::{Ending, Phase, Task, TaskKey};
 
@@ -97,6 +98,7 @@ pub(super) fn check_records(records: &Records) -> Result<Report, StoreError> {
         report.records += 1;
         match keys::read(&name) {
             Some((Family::Schema, _)) => {}
+            Some((Family::State, _)) if state::is_value(&value) => {}
             Some((Family::Task, Some(key))) => {
                 report.tasks += 1;
                 match decode_task(key.clone(), &value) {

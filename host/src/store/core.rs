@@ -1,6 +1,6 @@
 //! The open store without its front: what the committer's thread and readers share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -14,6 +14,7 @@ use super::keys::{self, Slot};
 use super::logs::Logs;
 use super::offline::delete_folder;
 use super::records::{self, Records, Writes};
+use super::state::{StateDraft, Usages, visible_names};
 use super::{OpenError, StoreError, StoreOptions};
 use crate::clock::Clock;
 use crate::task::{Task, TaskKey, TenantId};
@@ -26,15 +27,23 @@ pub(super) struct Core {
     pub(super) bodies: Bodies,
     pub(super) logs: Logs,
     pub(super) disk: Disk,
-    /// The tasks a commit is changing, as they are until it is durable. The database shows a
-    /// change at once; a reader must not (I1).
-    in_flight: RwLock<HashMap<TaskKey, Option<Task>>>,
+    in_flight: RwLock<InFlight>,
     /// Tasks that have not ended, by tenant.
     unfinished: Mutex<HashMap<TenantId, usize>>,
+    /// What plugins keep, by tenant and plugin.
+    pub(super) usages: Usages,
     /// Why nothing is written any more.
     failure: OnceLock<StoreError>,
     /// Last, so that it is given up after the database is closed.
     _lock: File,
+}
+
+/// What a commit is changing, as it is until that is durable. The database shows a change at once;
+/// a reader must not (I1).
+#[derive(Default)]
+struct InFlight {
+    tasks: HashMap<TaskKey, Option<Task>>,
+    state: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
 impl Core {
@@ -64,6 +73,7 @@ impl Core {
             logs: Logs::open(directory.join("logs")).map_err(unusable)?,
             unfinished: Mutex::new(count_unfinished(&records).map_err(unreadable)?),
             in_flight: RwLock::default(),
+            usages: Usages::default(),
             failure: OnceLock::new(),
             records,
             disk,
@@ -90,6 +100,7 @@ impl Core {
             logs: Logs::open(directory.join("logs")).unwrap(),
             disk: Disk::new(directory, 0, clock),
             in_flight: RwLock::default(),
+            usages: Usages::default(),
             unfinished: Mutex::new(count_unfinished(&records).unwrap()),
             failure: OnceLock::new(),
             records,
@@ -104,7 +115,7 @@ impl Core {
             .in_flight
             .read()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(committed) = in_flight.get(key) {
+        if let Some(committed) = in_flight.tasks.get(key) {
             return Ok(committed.clone());
         }
         let record = self.records.get(&keys::task(key))?;
@@ -130,20 +141,59 @@ impl Core {
         }
     }
 
-    /// Makes `writes` durable (I1). Until it returns, readers see the tasks as they were.
-    pub(super) fn commit(&self, writes: Writes, changes: &[Change]) -> Result<(), StoreError> {
+    /// A record of somebody's state, as last committed.
+    pub(super) fn state_value(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        // Held over the read, as above.
+        let in_flight = self
+            .in_flight
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(committed) = in_flight.state.get(name) {
+            return Ok(committed.clone());
+        }
+        Ok(self.records.get(name)?.map(|value| value.to_vec()))
+    }
+
+    /// Names of somebody's state from `from` on that begin with `prefix`, as last committed.
+    pub(super) fn state_names(
+        &self,
+        prefix: &[u8],
+        from: &[u8],
+        max: usize,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let in_flight = self
+            .in_flight
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let names = self.records.keys_between(from, keys::STATE_END);
+        let names = names.map(|name| Ok(name?.to_vec()));
+        visible_names(names, &in_flight.state, prefix, from, max)
+    }
+
+    /// Makes `writes` durable (I1). Until it returns, readers see what is changed as it was.
+    pub(super) fn commit(
+        &self,
+        writes: Writes,
+        changes: &[Change],
+        state: StateDraft,
+    ) -> Result<(), StoreError> {
         let before = changes.iter().map(|c| (c.key.clone(), c.before.clone()));
-        self.in_flight
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(before);
+        {
+            let mut in_flight = self
+                .in_flight
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            in_flight.tasks.extend(before);
+            in_flight.state.extend(state.before);
+        }
         // After an error nobody knows what is on the disk; readers go on seeing what was.
         self.records.commit(writes)?;
         self.count(changes);
-        self.in_flight
+        self.usages.take(state.usages);
+        *self
+            .in_flight
             .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+            .unwrap_or_else(PoisonError::into_inner) = InFlight::default();
         Ok(())
     }
 

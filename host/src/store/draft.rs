@@ -8,6 +8,7 @@ use super::bodies::Body;
 use super::codec::{decode_task, encode_task};
 use super::keys::{self, Slot};
 use super::records::{Records, Writes};
+use super::state::{StateDraft, Usages};
 use super::{StoreError, UpdateError};
 use crate::clock::Timestamp;
 use crate::task::{Event, Task, TaskKey, apply};
@@ -18,8 +19,10 @@ pub(super) const RECORD_BYTES_MAX: usize = 256 * 1024;
 
 /// Commands decided and not yet committed.
 pub(super) struct Draft<'a> {
-    records: &'a Records,
-    writes: Writes,
+    pub(super) records: &'a Records,
+    pub(super) usages: &'a Usages,
+    pub(super) writes: Writes,
+    pub(super) state: StateDraft,
     tasks: HashMap<TaskKey, Entry>,
     garbage: Vec<Garbage>,
 }
@@ -49,13 +52,16 @@ pub(super) struct Finished {
     pub(super) writes: Writes,
     pub(super) changes: Vec<Change>,
     pub(super) garbage: Vec<Garbage>,
+    pub(super) state: StateDraft,
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(records: &'a Records) -> Draft<'a> {
+    pub(super) fn new(records: &'a Records, usages: &'a Usages) -> Draft<'a> {
         Draft {
             records,
+            usages,
             writes: Writes::new(),
+            state: StateDraft::default(),
             tasks: HashMap::new(),
             garbage: Vec::new(),
         }
@@ -64,6 +70,11 @@ impl<'a> Draft<'a> {
     /// Whether the newest state of the task is one that is not committed yet.
     pub(super) fn has_written(&self, key: &TaskKey) -> bool {
         self.tasks.get(key).is_some_and(|entry| entry.is_written)
+    }
+
+    /// Whether the draft changes anybody's state.
+    pub(super) fn has_written_state(&self) -> bool {
+        !self.state.before.is_empty()
     }
 
     pub(super) fn insert(
@@ -138,6 +149,7 @@ impl<'a> Draft<'a> {
             writes: self.writes,
             changes: changes.collect(),
             garbage: self.garbage,
+            state: self.state,
         }
     }
 
@@ -219,7 +231,7 @@ impl<'a> Draft<'a> {
         Ok(wanted)
     }
 
-    fn value(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(super) fn value(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         match self.writes.get(name) {
             Some(drafted) => Ok(drafted.clone()),
             None => Ok(self.records.get(name)?.map(|value| value.to_vec())),

@@ -15,6 +15,7 @@
 //! | `l/<task>` | a run holds the lease |
 //! | `p/<task>` | parked |
 //! | `x/<expires_ms><task>` | when it may be deleted, in time order |
+//! | `k/<tenant>\0<plugin>\0<key>` | a value of a plugin's state |
 //!
 //! `<task>` is `<tenant>\0<id>`; times are 8 bytes, big-endian. Neither part of a task's name can
 //! hold a zero byte, so no name is a prefix of another and a task's keys are a range in each family.
@@ -25,6 +26,7 @@ use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
+use super::state::StateOwner;
 use crate::clock::Timestamp;
 use crate::task::{Digest, InputKey, Phase, Task, TaskId, TaskKey, TenantId};
 
@@ -33,6 +35,10 @@ pub(super) const QUEUE: &[u8] = b"q/";
 pub(super) const RUNNING: &[u8] = b"l/";
 pub(super) const PARKED: &[u8] = b"p/";
 pub(super) const EXPIRY: &[u8] = b"x/";
+
+pub(super) const STATE: &[u8] = b"k/";
+/// Behind the last key of the family.
+pub(super) const STATE_END: &[u8] = b"k0";
 
 pub(super) const TASK: &[u8] = b"t/";
 const ARGUMENTS: &[u8] = b"a/";
@@ -86,6 +92,7 @@ pub(super) enum Family {
     Task,
     Body,
     Index,
+    State,
 }
 
 impl Family {
@@ -95,6 +102,7 @@ impl Family {
             Family::Task => "a record",
             Family::Body => "a body",
             Family::Index => "an index entry",
+            Family::State => "a value of a plugin's state",
         }
     }
 }
@@ -105,6 +113,7 @@ pub(super) fn read(name: &[u8]) -> Option<(Family, Option<TaskKey>)> {
         return Some((Family::Schema, None));
     }
     match name.get(..2)? {
+        STATE => read_state(name).map(|_| (Family::State, None)),
         TASK => Some((Family::Task, Some(read_named(name)?))),
         RUNNING | PARKED => Some((Family::Index, Some(read_named(name)?))),
         QUEUE | EXPIRY => Some((Family::Index, Some(read_timed(name)?))),
@@ -293,6 +302,27 @@ pub(super) fn read_named(bytes: &[u8]) -> Option<TaskKey> {
 /// Reads the task from an index key with a time.
 pub(super) fn read_timed(bytes: &[u8]) -> Option<TaskKey> {
     read_named(bytes.get(8..)?)
+}
+
+/// The key of a value of a plugin's state; with an empty key, what all of them begin with.
+pub(super) fn state(owner: &StateOwner, key: &str) -> Vec<u8> {
+    let mut bytes = STATE.to_vec();
+    push_task(&mut bytes, owner.tenant.as_str(), &owner.plugin);
+    bytes.push(0);
+    bytes.extend_from_slice(key.as_bytes());
+    bytes
+}
+
+/// Reads whose state a key is of, and its key there.
+pub(super) fn read_state(name: &[u8]) -> Option<(StateOwner, String)> {
+    let text = std::str::from_utf8(name.strip_prefix(STATE)?).ok()?;
+    let mut parts = text.splitn(3, '\0');
+    let (tenant, plugin, key) = (parts.next()?, parts.next()?, parts.next()?);
+    let owner = StateOwner {
+        tenant: TenantId::parse(tenant).ok()?,
+        plugin: plugin.to_owned(),
+    };
+    (!plugin.is_empty() && !key.is_empty()).then(|| (owner, key.to_owned()))
 }
 
 fn named(family: &[u8], key: &TaskKey) -> Vec<u8> {

@@ -20,6 +20,7 @@ mod offline;
 mod records;
 #[cfg(test)]
 pub(crate) mod simulated;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -45,6 +46,10 @@ pub use self::codec::RecordError;
 pub use self::compact::{Compacted, compact};
 pub use self::error::{OpenError, StoreError, TransferError, UpdateError};
 pub use self::export::{export, import};
+pub use self::state::{
+    STATE_KEY_MAX_BYTES, STATE_KEYS_PAGE, STATE_VALUE_MAX_BYTES, StateChange, StateError,
+    StateOwner, StateQuota, StateUsage, forget_state, state_usages,
+};
 
 /// The task store. Cheap to clone.
 #[derive(Clone)]

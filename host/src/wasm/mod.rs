@@ -3,35 +3,45 @@
 //!
 //! | once per process | once per plugin | once per call |
 //! |---|---|---|
-//! | `engine`, `sandbox` | `compile`, `cache`, `component`, `declare` | `runner`, `guest`, `grants`, `secrets`, `limits`, `control`, `egress`, `log`, `output`, `failure` |
+//! | `engine`, `sandbox`, `decisions` | `compile`, `cache`, `component`, `declare` | `runner`, `guest`, `grants`, `secrets`, `limits`, `control`, `state`, `configuration`, `files`, `quota`, `permission`, `egress`, `log`, `output`, `failure` |
 
 mod bindings;
 mod cache;
 mod compile;
 mod component;
+mod configuration;
 mod control;
+mod decisions;
 mod declare;
 mod egress;
 mod engine;
 mod error;
 mod failure;
+mod files;
 mod grants;
 mod guest;
 mod json;
 mod limits;
 mod log;
 mod output;
+mod permission;
+mod quota;
 mod runner;
 mod sandbox;
 mod secrets;
+mod state;
 
 use std::time::Duration;
 
 pub use compile::{COMPILE_COMMAND, Compiler, compile_worker};
 pub use component::Component;
+pub use decisions::{Decided, Decision, Decisions};
 pub use declare::{Annotations, Declaration, Execution, Icon, Question, Traits};
 pub use error::LoadError;
-pub use grants::{DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace};
+pub use grants::{
+    AskGrant, DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace, StateGrant,
+};
+pub use permission::is_reserved;
 pub use sandbox::Sandbox;
 
 /// Limits of the sandbox; every one is a configuration key of the same name.
@@ -50,6 +60,9 @@ pub struct SandboxLimits {
     pub result_max_bytes: usize,
     /// Output (stdout and stderr) kept of one run, bytes.
     pub log_max_bytes: usize,
+    /// What a plugin may keep in its state for one tenant, if its grant says nothing: bytes, keys.
+    pub state_max_bytes: u64,
+    pub state_keys_max: u64,
     /// Threads that run guests.
     pub threads: usize,
 }

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn bindings(wit: &Path) -> Result<String, Box<dyn Error>> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_dir(wit)?;
-    let world = resolve.select_world(&[package], Some("plugin"))?;
+    let world = resolve.select_world(&[package], Some("configured-plugin"))?;
     let mut options = wit_bindgen_rust::Opts::default();
     options.format = true;
     options.pub_export_macro = true;

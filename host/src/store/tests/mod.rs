@@ -6,6 +6,7 @@ mod directory;
 mod files;
 mod indexes;
 mod offline;
+mod state;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -22,12 +22,13 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 use self::body::ResponseBody;
 use self::connect::Refusal;
-use self::policy::{Reach, Target};
-use super::Grants;
+use self::policy::Reach;
 use super::log::Log;
 use super::secrets::Secrets;
+use super::{Grants, HttpGrant};
 
 pub(super) use self::connect::Connector;
+pub(super) use self::policy::{Asked, Target};
 
 /// Requests one run may have under way.
 const REQUESTS_MAX: usize = 32;
@@ -53,6 +54,8 @@ pub(super) struct Egress {
     connector: Connector,
     requests: Arc<Semaphore>,
     log: Log,
+    /// What a person said about the very next request.
+    permission: Option<Result<HttpGrant, String>>,
 }
 
 impl Egress {
@@ -63,11 +66,42 @@ impl Egress {
             connector,
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
             log,
+            permission: None,
         }
     }
 
+    /// Whether a person may be asked for anything.
+    pub fn may_ask(&self) -> bool {
+        !self.grants.ask.is_empty()
+    }
+
+    /// What a person may be asked for, so that this request can be sent; None when it is granted
+    /// anyway, or out of reach of every rule.
+    pub fn asked(&self, target: &Target, method: &Method) -> Option<Asked> {
+        let method = method.as_str();
+        match policy::find_reach(&self.grants.http, target, method) {
+            Some(_) => None,
+            None => policy::find_askable(&self.grants.ask, target, method),
+        }
+    }
+
+    /// Allows the next request, as far as it is covered.
+    pub fn permit(&mut self, grant: HttpGrant) {
+        self.permission = Some(Ok(grant));
+    }
+
+    /// Refuses the next request, with a reason.
+    pub fn deny(&mut self, why: String) {
+        self.permission = Some(Err(why));
+    }
+
+    pub fn forget_permission(&mut self) {
+        self.permission = None;
+    }
+
     /// Whether the request may be sent at all; otherwise why not, also in the run's log.
-    fn admit(&self, request: &Request<WasiBody>) -> Result<Exchange, Error> {
+    fn admit(&mut self, request: &Request<WasiBody>) -> Result<Exchange, Error> {
+        let permission = self.permission.take();
         let method = request.method();
         let refuse = |error: Error, note: String| {
             tracing::debug!(%method, note, "guest request refused");
@@ -84,12 +118,25 @@ impl Egress {
             let note = format!("refused CONNECT {place}: tunnels are never granted");
             return refuse(Error::HttpRequestDenied, note);
         }
-        let Some(reach) = policy::find_reach(&self.grants.http, &target) else {
-            let note = format!(
-                "refused {method} {place}: no grant allows it; the plugin must ask for, and the operator \
-                 grant, http to {place}"
-            );
-            return refuse(Error::HttpRequestDenied, note);
+        let granted = policy::find_reach(&self.grants.http, &target, method.as_str());
+        let reach = match (granted, permission) {
+            (Some(reach), _) => reach,
+            (None, Some(Err(why))) => {
+                let note = format!("refused {method} {place}: {why}");
+                return refuse(Error::HttpRequestDenied, note);
+            }
+            (None, permission) => {
+                let permitted = permission.and_then(Result::ok);
+                let permitted = permitted.as_slice();
+                let Some(reach) = policy::find_reach(permitted, &target, method.as_str()) else {
+                    let note = format!(
+                        "refused {method} {place}: no grant allows it; the plugin must ask for, and \
+                         the operator grant, http to {place}"
+                    );
+                    return refuse(Error::HttpRequestDenied, note);
+                };
+                reach
+            }
         };
         let Ok(permit) = Arc::clone(&self.requests).try_acquire_owned() else {
             let note = format!(

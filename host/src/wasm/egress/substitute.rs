@@ -21,9 +21,10 @@ pub(super) async fn fill_in(
     target: &Target,
     request: Request<WasiBody>,
 ) -> Result<Request<WasiBody>, Error> {
+    let method = request.method().clone();
     let secrets: Vec<&Secret> = secrets
         .iter()
-        .filter(|secret| find_reach(&secret.hosts, target).is_some())
+        .filter(|secret| find_reach(&secret.hosts, target, method.as_str()).is_some())
         .collect();
     if secrets.is_empty() {
         return Ok(request);
