@@ -2,6 +2,7 @@
 //! and what a person allows while a tool runs.
 
 mod asked;
+mod outgoing;
 mod quota;
 mod state;
 

@@ -73,6 +73,14 @@ impl Hooks {
     pub fn state_keys(&self, prefix: &str, after: Option<&str>) -> Result<Vec<String>, StateError> {
         state::keys(prefix, after)
     }
+
+    pub fn log(&self, level: types::LogLevel, logger: Option<&str>, data: &str) {
+        control::log(level, logger, data);
+    }
+
+    pub fn resource_updated(&self, uri: &str) {
+        control::resource_updated(uri);
+    }
 }
 
 fn stopped(stopped: control::Stopped) -> Stopped {

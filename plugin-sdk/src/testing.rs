@@ -25,6 +25,8 @@
 //! assert_eq!(host.checkpoints::<u32>(), [1, 2, 3, 4, 5]);
 //! ```
 
+mod server;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -43,6 +45,7 @@ use crate::output::Output;
 
 #[cfg(feature = "http")]
 pub use crate::http::{HttpAnswers, answer_http};
+pub use server::Logged;
 
 /// A double of the host. Methods that script it come first; ask it afterwards what happened.
 pub struct Host {
@@ -63,6 +66,8 @@ struct State {
     configuration: BTreeMap<String, String>,
     /// None without the grant.
     values: Option<BTreeMap<String, Vec<u8>>>,
+    logged: Vec<Logged>,
+    updated: Vec<String>,
 }
 
 /// One report of progress.
@@ -105,6 +110,8 @@ impl Host {
                 reference: None,
                 configuration: BTreeMap::new(),
                 values: Some(BTreeMap::new()),
+                logged: Vec::new(),
+                updated: Vec::new(),
             })),
         }
     }
@@ -427,6 +434,18 @@ impl Hooks {
             key.starts_with(prefix) && after.is_none_or(|after| key.as_str() > after)
         });
         Ok(wanted.cloned().collect())
+    }
+
+    pub fn log(&self, level: types::LogLevel, logger: Option<&str>, data: &str) {
+        self.state.borrow_mut().logged.push(Logged {
+            level,
+            logger: logger.map(String::from),
+            data: serde_json::from_str(data).expect("a message is JSON"),
+        });
+    }
+
+    pub fn resource_updated(&self, uri: &str) {
+        self.state.borrow_mut().updated.push(uri.into());
     }
 }
 

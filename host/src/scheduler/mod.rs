@@ -3,7 +3,9 @@
 
 mod ask;
 mod drive;
+mod held;
 mod journal;
+mod message;
 mod queue;
 mod run;
 #[cfg(test)]
@@ -27,19 +29,22 @@ use tracing::{error, info};
 
 pub use ask::InputError;
 pub use drive::{CallOutcome, StartedCall};
-pub use journal::{Asks, LiveQuestion, Saved};
+pub use held::{HeldRound, RoundError};
+pub use journal::{Asks, Left, LiveQuestion, Saved};
+pub use message::{Listener, LogLevel, Message};
 pub use run::{Abandoned, Run, RunContext, StepError, Stopped};
 pub use submission::Submission;
 
 pub use crate::store::{STATE_KEY_MAX_BYTES, STATE_VALUE_MAX_BYTES, StateChange, StateQuota};
 
 use crate::clock::Clock;
-use crate::notify::Notifier;
+use crate::notify::{Notifier, ResourceKey};
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
     Answer, CallResult, Event, InputKey, Interruption, Phase, Progress, Rejected, RpcError, Task,
     TaskId, TaskKey, TenantId, ToolRef,
 };
+use held::Waiting;
 use queue::FairQueue;
 
 /// Runs a tool. Two implementations: the sandbox, and a scripted one in the scheduler's tests.
@@ -56,6 +61,36 @@ pub struct Call {
     pub tool: ToolRef,
     /// JSON text that fits the tool's input schema.
     pub arguments: String,
+    pub operation: Operation,
+}
+
+/// What a call asks of its plugin. Only a tool's call can become a task; what the others act on
+/// stands in the call's [`ToolRef`] too, for those who read logs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Operation {
+    #[default]
+    CallTool,
+    ReadResource {
+        uri: String,
+    },
+    GetPrompt {
+        name: String,
+        arguments: Vec<(String, String)>,
+    },
+    Complete {
+        subject: Subject,
+        argument: String,
+        value: String,
+        /// Arguments that are filled in already.
+        chosen: Vec<(String, String)>,
+    },
+}
+
+/// What an argument to complete belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Prompt(String),
+    Template(String),
 }
 
 /// How a run ended.
@@ -63,6 +98,8 @@ pub struct Call {
 pub enum RunEnd {
     /// The tool returned, perhaps a failure of its own, or that the arguments are wrong.
     Returned(CallResult),
+    /// There is no resource of the URI that was to be read.
+    NotFound,
     /// The tool stopped because it was told to; what it says was done and what not.
     Cancelled(Option<String>),
     /// The call failed: the tool said so, trapped, or broke a limit. The message is for the client.
@@ -78,8 +115,6 @@ pub struct SchedulerLimits {
     pub tasks_running_max: usize,
     /// Runs of tasks of one tenant at once.
     pub tenant_tasks_running_max: usize,
-    /// Tasks of one tenant that have not ended.
-    pub tasks_unfinished_max: usize,
     /// Calls answered inline at once, all tenants together, and of one tenant.
     pub calls_running_max: usize,
     pub tenant_calls_running_max: usize,
@@ -87,6 +122,12 @@ pub struct SchedulerLimits {
     pub call_wait_max: Duration,
     /// Instances that wait for an answer and can't be parked.
     pub held_instances_max: usize,
+    /// How long such an instance waits for the next round of a call without a task, and how many of
+    /// one tenant do.
+    pub round_hold: Duration,
+    pub tenant_rounds_held_max: usize,
+    /// Memory of all these instances together.
+    pub held_memory_max_bytes: u64,
     /// How long a guest that can be parked waits in memory for an answer.
     pub park_after: Duration,
     /// How often a run's progress and output are saved.
@@ -100,12 +141,10 @@ pub struct SchedulerLimits {
 pub enum StartError {
     #[error("the host is stopping; call again when it is back")]
     Draining,
-    #[error(
-        "{0} tasks of this tenant have not ended yet, which is the limit; cancel some or wait for them"
-    )]
-    TooManyTasks(usize),
     #[error("too many calls are running; try again in a moment")]
     TooManyCalls,
+    #[error(transparent)]
+    Round(#[from] RoundError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -117,17 +156,23 @@ pub struct Scheduler(Arc<Inner>);
 struct Inner {
     store: Store,
     notifier: Notifier,
+    /// Of resources that runs say have changed.
+    resources: Notifier<ResourceKey>,
     runner: Arc<dyn Runner>,
     clock: Clock,
     limits: SchedulerLimits,
     state: Mutex<State>,
     calls: Arc<Semaphore>,
     held: Arc<Semaphore>,
+    /// Permits of one KiB each.
+    held_memory: Arc<Semaphore>,
     /// Owns every task that is spawned here.
     tracker: TaskTracker,
     /// Set once the host stops; nothing new starts then.
     draining: watch::Sender<bool>,
     run_ended: Notify,
+    /// Tells this process from others, by chance.
+    process: u64,
     /// 16 bytes for a task's name; counted in simulations, whose traces have to repeat.
     new_id: fn() -> [u8; 16],
 }
@@ -138,6 +183,10 @@ struct State {
     runs: BTreeMap<TaskKey, Run>,
     /// Calls answered inline, by tenant.
     calls: HashMap<TenantId, usize>,
+    /// Runs that wait for the next round of their call, by number.
+    waiting: BTreeMap<u64, Waiting>,
+    /// Rounds that waited so far.
+    rounds: u64,
 }
 
 impl Scheduler {
@@ -164,18 +213,25 @@ impl Scheduler {
             queue: FairQueue::new(limits.tasks_running_max, limits.tenant_tasks_running_max),
             runs: BTreeMap::new(),
             calls: HashMap::new(),
+            waiting: BTreeMap::new(),
+            rounds: 0,
         };
         Scheduler(Arc::new(Inner {
             store,
             notifier,
+            resources: Notifier::default(),
             runner,
             clock,
             state: Mutex::new(state),
             calls: Arc::new(Semaphore::new(limits.calls_running_max)),
             held: Arc::new(Semaphore::new(limits.held_instances_max)),
+            held_memory: Arc::new(Semaphore::new(ask::memory_permits(
+                limits.held_memory_max_bytes,
+            ))),
             tracker: TaskTracker::new(),
             draining: watch::Sender::new(false),
             run_ended: Notify::new(),
+            process: getrandom::u64().expect("the system's random generator works"),
             new_id,
             limits,
         }))
@@ -243,7 +299,7 @@ impl Scheduler {
     }
 
     async fn store_new(&self, submission: Submission) -> Result<Task, StartError> {
-        self.check_quota(&submission.tenant)?;
+        self.check_room(&submission.tenant)?;
         let key = self.new_key(&submission.tenant);
         // With a place free the task is born running, which saves the commit of its claim.
         let starts = self.lock().queue.try_take_place(&key.tenant);
@@ -263,16 +319,12 @@ impl Scheduler {
         Ok(task)
     }
 
-    /// Whether the tenant may have one more task.
-    pub(crate) fn check_quota(&self, tenant: &TenantId) -> Result<(), StartError> {
+    /// Refuses early what the store would refuse, which decides.
+    fn check_room(&self, tenant: &TenantId) -> Result<(), StartError> {
         if *self.0.draining.borrow() {
             return Err(StartError::Draining);
         }
-        let max = self.0.limits.tasks_unfinished_max;
-        if self.0.store.unfinished(tenant) >= max {
-            return Err(StartError::TooManyTasks(max));
-        }
-        Ok(())
+        Ok(self.0.store.check_quota(tenant)?)
     }
 
     /// Whether a task submitted now would have to wait for a place.
@@ -344,6 +396,7 @@ impl Scheduler {
             .await
             .is_ok();
         if !in_time {
+            self.0.store.end_waiting();
             for run in self.all_runs() {
                 run.kill();
             }

@@ -1,5 +1,7 @@
 //! One run of a tool, as the sandbox sees it: the other side of the hooks in `wit/plugin.wit`.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +12,9 @@ use tracing::{debug, error};
 use super::drive::{CallOutcome, CallPlace};
 use super::journal::{DurableJournal, Journal, Note};
 use super::{Asks, Scheduler, StartError, Submission};
-use crate::task::{Abilities, Event, ExternalReference, Progress, Recovery, TaskId, TenantId};
+use crate::task::{
+    Abilities, Event, ExternalReference, Progress, Recovery, TaskId, TenantId, Trace,
+};
 
 /// Guest output kept in memory between two saves, bytes; more is dropped and said to be.
 const LOG_BUFFER_MAX: usize = 64 * 1024;
@@ -31,6 +35,11 @@ pub(super) struct Shared {
     pub(super) signal: watch::Sender<Signal>,
     pub(super) answered: Notify,
     log: Mutex<Vec<u8>>,
+    /// Resources that changed and that nobody was told of yet.
+    updated: Mutex<BTreeSet<String>>,
+    pub(super) updates: Notify,
+    /// What the instance had of memory when it was last told.
+    pub(super) memory_bytes: AtomicU64,
     /// Where the call's caller waits, until it has its answer.
     caller: Mutex<Option<oneshot::Sender<CallOutcome>>>,
     /// Held while the call is answered inline.
@@ -173,6 +182,16 @@ impl Run {
         log.extend_from_slice(&text[..text.len().min(room)]);
     }
 
+    /// The trace of the call.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.0.submission.trace.as_ref()
+    }
+
+    /// Tells how much memory the instance has, before it may have to wait with it.
+    pub fn note_memory(&self, bytes: u64) {
+        self.0.memory_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// Resolves when the run must end at once.
     pub async fn killed(&self) {
         let mut signal = self.0.signal.subscribe();
@@ -198,6 +217,9 @@ impl Run {
             signal: watch::Sender::new(Signal::default()),
             answered: Notify::new(),
             log: Mutex::new(Vec::new()),
+            updated: Mutex::default(),
+            updates: Notify::new(),
+            memory_bytes: AtomicU64::new(0),
             caller: Mutex::new(caller),
             place: Mutex::new(place),
         }))
@@ -208,7 +230,8 @@ impl Run {
         self.0.progress.subscribe()
     }
 
-    pub(super) fn newest_progress(&self) -> Option<Progress> {
+    /// What the guest reported last.
+    pub fn newest_progress(&self) -> Option<Progress> {
         self.0.progress.borrow().clone()
     }
 
@@ -274,6 +297,12 @@ impl Run {
         }
     }
 
+    /// Another round of the call waits for the answer, and has a place.
+    pub(super) fn set_caller(&self, caller: oneshot::Sender<CallOutcome>, place: CallPlace) {
+        *lock(&self.0.caller) = Some(caller);
+        *lock(&self.0.place) = Some(place);
+    }
+
     /// Whether the call has to become a task and has not yet.
     pub(super) async fn must_be_task(&self) -> bool {
         match &*self.0.journal.lock().await {
@@ -315,7 +344,7 @@ impl Run {
         };
         let scheduler = &self.0.scheduler;
         let submission = &self.0.submission;
-        scheduler.check_quota(&submission.tenant)?;
+        scheduler.check_room(&submission.tenant)?;
         let mut task = submission.task(
             scheduler.new_key(&submission.tenant),
             true,
@@ -345,6 +374,17 @@ impl Run {
             self.0.scheduler.0.notifier.publish(&durable.key);
         }
         tokio::time::sleep(SHOW_INTERVAL).await;
+    }
+
+    /// Tells whoever watches them of resources that changed, then rests as [`Run::show`] does.
+    pub(super) async fn show_updates(&self) {
+        self.0.updates.notified().await;
+        self.publish_updates();
+        tokio::time::sleep(SHOW_INTERVAL).await;
+    }
+
+    pub(super) fn updated(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        lock(&self.0.updated)
     }
 
     /// Saves what is shown: progress and output. Nobody waits for it to be durable.

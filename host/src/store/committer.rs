@@ -9,6 +9,7 @@ use super::bodies::Body;
 use super::core::Core;
 use super::draft::{Draft, Finished, Garbage};
 use super::keys::Slot;
+use super::rounds::RoundChange;
 use super::state::{StateCommand, StateError};
 use super::{StoreError, UpdateError};
 use crate::clock::{Clock, Timestamp};
@@ -39,6 +40,11 @@ pub(super) enum Command {
         reply: oneshot::Sender<Result<(), StoreError>>,
     },
     State(Box<StateCommand>),
+    Round {
+        key: TaskKey,
+        change: RoundChange,
+        reply: oneshot::Sender<Result<(), StoreError>>,
+    },
     /// Commit what is queued, take nothing more, end.
     Stop,
 }
@@ -72,6 +78,11 @@ impl Committer {
             let group = gather(first, &mut commands);
             match self.core.failure() {
                 Some(error) => group.into_iter().for_each(|command| command.fail(error)),
+                // The database can't be used any more once it has met a full disk.
+                None if !self.core.wait_for_room() => {
+                    let fail = |command: Command| command.fail(&StoreError::NoRoom);
+                    group.into_iter().for_each(fail);
+                }
                 None => self.commit(group),
             }
         }
@@ -79,7 +90,7 @@ impl Committer {
 
     pub(super) fn commit(&self, group: Vec<Command>) {
         let now = self.clock.now();
-        let mut draft = Draft::new(&self.core.records, &self.core.usages);
+        let mut draft = Draft::new(&self.core);
         let mut waiting = Vec::with_capacity(group.len());
         let mut commands = group.into_iter();
         let mut failure = None;
@@ -145,7 +156,9 @@ impl Command {
     fn fail(self, error: &StoreError) {
         // Whoever gave up waiting needs no answer, here and below.
         match self {
-            Command::Insert { reply, .. } | Command::Remove { reply, .. } => {
+            Command::Insert { reply, .. }
+            | Command::Remove { reply, .. }
+            | Command::Round { reply, .. } => {
                 let _ = reply.send(Err(error.clone()));
             }
             Command::Update { reply, .. } => {
@@ -164,6 +177,7 @@ impl Command {
                 bodies.iter().map(|(_, body)| body.weight()).sum()
             }
             Command::State(command) => command.change.value.as_ref().map_or(0, Vec::len),
+            Command::Round { change, .. } => change.weight(),
             Command::Remove { .. } | Command::Stop => 0,
         }
     }
@@ -271,6 +285,10 @@ fn decide(draft: &mut Draft<'_>, command: Command, now: Timestamp) -> Option<(bo
             } = *command;
             let outcome = draft.change_state(&owner, change, quota);
             Some((draft.has_written_state(), Decided::Stated(reply, outcome)))
+        }
+        Command::Round { key, change, reply } => {
+            let outcome = draft.round(&key, change);
+            Some((draft.has_written(&key), Decided::Done(reply, outcome)))
         }
         Command::Stop => None,
     }

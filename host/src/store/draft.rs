@@ -2,16 +2,18 @@
 //! against the newest state, which may be one that is not committed yet, so there is nothing to
 //! compare and swap. It must not write.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::bodies::Body;
 use super::codec::{decode_task, encode_task};
+use super::core::{Core, is_unfinished};
 use super::keys::{self, Slot};
-use super::records::{Records, Writes};
-use super::state::{StateDraft, Usages};
+use super::records::Writes;
+use super::rounds::{MARK_BYTES, RoundChange, read_count};
+use super::state::StateDraft;
 use super::{StoreError, UpdateError};
 use crate::clock::Timestamp;
-use crate::task::{Event, Task, TaskKey, apply};
+use crate::task::{Event, Task, TaskKey, TenantId, apply};
 
 /// What a task's record may hold, bytes. Its texts come from tools, and whoever takes them in
 /// bounds them; this keeps the engine's nodes small if somebody does not.
@@ -19,11 +21,14 @@ pub(super) const RECORD_BYTES_MAX: usize = 256 * 1024;
 
 /// Commands decided and not yet committed.
 pub(super) struct Draft<'a> {
-    pub(super) records: &'a Records,
-    pub(super) usages: &'a Usages,
+    pub(super) core: &'a Core,
     pub(super) writes: Writes,
     pub(super) state: StateDraft,
     tasks: HashMap<TaskKey, Entry>,
+    /// Rounds that a command of this draft changes.
+    rounds: HashSet<TaskKey>,
+    /// How many unfinished tasks more a tenant will have.
+    growth: HashMap<TenantId, isize>,
     garbage: Vec<Garbage>,
 }
 
@@ -56,20 +61,61 @@ pub(super) struct Finished {
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(records: &'a Records, usages: &'a Usages) -> Draft<'a> {
+    pub(super) fn new(core: &'a Core) -> Draft<'a> {
         Draft {
-            records,
-            usages,
+            core,
             writes: Writes::new(),
             state: StateDraft::default(),
             tasks: HashMap::new(),
+            rounds: HashSet::new(),
+            growth: HashMap::new(),
             garbage: Vec::new(),
         }
     }
 
-    /// Whether the newest state of the task is one that is not committed yet.
+    /// Whether the newest state of the task, or of the round, is one that is not committed yet.
     pub(super) fn has_written(&self, key: &TaskKey) -> bool {
-        self.tasks.get(key).is_some_and(|entry| entry.is_written)
+        let task = self.tasks.get(key);
+        task.is_some_and(|entry| entry.is_written) || self.rounds.contains(key)
+    }
+
+    /// Changes what is kept of a round.
+    pub(super) fn round(&mut self, key: &TaskKey, change: RoundChange) -> Result<(), StoreError> {
+        match change {
+            RoundChange::Keep { at, bytes, body } => {
+                let value = body.into_value();
+                self.writes.insert(keys::round(key), Some(value));
+                self.count_round(key, at, bytes)?;
+            }
+            RoundChange::Use { at } => {
+                let name = keys::used(key);
+                if self.value(&name)?.is_some() {
+                    return Err(StoreError::RoundUsed);
+                }
+                self.writes.insert(name, Some(Vec::new()));
+                self.count_round(key, at, MARK_BYTES)?;
+            }
+            RoundChange::Remove { at } => {
+                for name in [
+                    keys::round(key),
+                    keys::used(key),
+                    keys::round_expiry(key, at),
+                ] {
+                    self.writes.insert(name, None);
+                }
+                self.garbage.push(Garbage::Task(key.clone()));
+            }
+        }
+        self.rounds.insert(key.clone());
+        Ok(())
+    }
+
+    fn count_round(&mut self, key: &TaskKey, at: Timestamp, bytes: u64) -> Result<(), StoreError> {
+        let name = keys::round_expiry(key, at);
+        let before = self.value(&name)?.map_or(0, |value| read_count(&value));
+        let sum = before.saturating_add(bytes);
+        self.writes.insert(name, Some(sum.to_be_bytes().to_vec()));
+        Ok(())
     }
 
     /// Whether the draft changes anybody's state.
@@ -85,6 +131,12 @@ impl<'a> Draft<'a> {
         // Nor may it take the name of one removed just now, whose files are still to be deleted.
         if self.newest(&task.key)?.is_some() || self.has_written(&task.key) {
             return Err(StoreError::Exists);
+        }
+        if !task.is_terminal() {
+            // Decided here, in order: checks by whoever inserts would all see the same count.
+            let tenant = &task.key.tenant;
+            let growth = self.growth.get(tenant).copied().unwrap_or_default();
+            self.core.check_quota(tenant, growth)?;
         }
         let record = encode_bounded(&task)?;
         self.write(None, task, record, bodies)
@@ -121,7 +173,7 @@ impl<'a> Draft<'a> {
         let mut doomed = BTreeSet::from([keys::task(key)]);
         doomed.extend(keys::index(&task));
         for prefix in keys::bodies(key) {
-            for entry in self.records.scan(&prefix) {
+            for entry in self.core.records.scan(&prefix) {
                 doomed.insert(entry?.0.to_vec());
             }
             let drafted = self.writes.range(prefix.clone()..);
@@ -155,7 +207,7 @@ impl<'a> Draft<'a> {
 
     fn newest(&mut self, key: &TaskKey) -> Result<Option<&Task>, StoreError> {
         if !self.tasks.contains_key(key) {
-            let record = self.records.get(&keys::task(key))?;
+            let record = self.core.records.get(&keys::task(key))?;
             let committed = record
                 .map(|bytes| decode_task(key.clone(), &bytes))
                 .transpose()?;
@@ -171,6 +223,9 @@ impl<'a> Draft<'a> {
 
     fn set_newest(&mut self, key: &TaskKey, task: Option<Task>) {
         if let Some(entry) = self.tasks.get_mut(key) {
+            let growth = self.growth.entry(key.tenant.clone()).or_default();
+            *growth +=
+                isize::from(is_unfinished(&task)) - isize::from(is_unfinished(&entry.newest));
             entry.newest = task;
             entry.is_written = true;
         }
@@ -234,7 +289,7 @@ impl<'a> Draft<'a> {
     pub(super) fn value(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         match self.writes.get(name) {
             Some(drafted) => Ok(drafted.clone()),
-            None => Ok(self.records.get(name)?.map(|value| value.to_vec())),
+            None => Ok(self.core.records.get(name)?.map(|value| value.to_vec())),
         }
     }
 }

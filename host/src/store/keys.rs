@@ -3,7 +3,8 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `m/schema` | the format version, one byte |
+//! | `m/schema` | the version of the store's format, one byte |
+//! | `m/commits` | how many commits there were, 8 bytes, big-endian |
 //! | `t/<task>` | the task's record |
 //! | `a/<task>\0` | the call's arguments |
 //! | `c/<task>\0` | the newest checkpoint |
@@ -15,11 +16,15 @@
 //! | `l/<task>` | a run holds the lease |
 //! | `p/<task>` | parked |
 //! | `x/<expires_ms><task>` | when it may be deleted, in time order |
-//! | `k/<tenant>\0<plugin>\0<key>` | a value of a plugin's state |
+//! | `k/<round>\0` | what a call without a task left for its next round |
+//! | `u/<round>` | that a round was begun which may be begun once only |
+//! | `y/<expires_ms><round>` | when both may be deleted, in time order; the bytes they are counted with |
+//! | `v/<tenant>\0<plugin>\0<key>` | a value of a plugin's state |
 //!
 //! `<task>` is `<tenant>\0<id>`; times are 8 bytes, big-endian. Neither part of a task's name can
 //! hold a zero byte, so no name is a prefix of another and a task's keys are a range in each family.
-//! A task that has not ended is in exactly one of `q/`, `l/` and `p/`.
+//! A task that has not ended is in exactly one of `q/`, `l/` and `p/`. A `<round>` is named as a task
+//! is, and is none.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,14 +36,15 @@ use crate::clock::Timestamp;
 use crate::task::{Digest, InputKey, Phase, Task, TaskId, TaskKey, TenantId};
 
 pub(super) const SCHEMA: &[u8] = b"m/schema";
+pub(super) const COMMITS: &[u8] = b"m/commits";
 pub(super) const QUEUE: &[u8] = b"q/";
 pub(super) const RUNNING: &[u8] = b"l/";
 pub(super) const PARKED: &[u8] = b"p/";
 pub(super) const EXPIRY: &[u8] = b"x/";
 
-pub(super) const STATE: &[u8] = b"k/";
+pub(super) const STATE: &[u8] = b"v/";
 /// Behind the last key of the family.
-pub(super) const STATE_END: &[u8] = b"k0";
+pub(super) const STATE_END: &[u8] = b"v0";
 
 pub(super) const TASK: &[u8] = b"t/";
 const ARGUMENTS: &[u8] = b"a/";
@@ -47,8 +53,12 @@ const RESULT: &[u8] = b"r/";
 const STEPS: &[u8] = b"s/";
 const INPUTS: &[u8] = b"i/";
 
-/// The families that hold a task's bodies.
-pub(super) const BODIES: [&[u8]; 5] = [ARGUMENTS, CHECKPOINT, RESULT, STEPS, INPUTS];
+const ROUND: &[u8] = b"k/";
+const USED: &[u8] = b"u/";
+pub(super) const ROUND_EXPIRY: &[u8] = b"y/";
+
+/// The families that hold the bodies of a task, and of a round.
+pub(super) const BODIES: [&[u8]; 6] = [ARGUMENTS, CHECKPOINT, RESULT, STEPS, INPUTS, ROUND];
 
 /// A longer step name is hashed: keys are copied up the tree, and one the guest made long would
 /// push a node over what the engine keeps in its own file.
@@ -73,6 +83,18 @@ pub(super) enum Side {
 }
 
 impl Slot {
+    /// What kind of body it is, without what guests chose.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Slot::Arguments => "arguments",
+            Slot::Checkpoint => "checkpoint",
+            Slot::Result => "result",
+            Slot::Step(_) => "recorded step",
+            Slot::Question(_) => "question",
+            Slot::Answer(_) => "answer",
+        }
+    }
+
     pub(super) fn words(&self) -> String {
         match self {
             Slot::Arguments => "arguments".to_owned(),
@@ -88,20 +110,22 @@ impl Slot {
 /// What a key is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
-    Schema,
+    Store,
     Task,
     Body,
     Index,
+    Round,
     State,
 }
 
 impl Family {
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Family::Schema => "the format",
+            Family::Store => "a record of the store itself",
             Family::Task => "a record",
             Family::Body => "a body",
             Family::Index => "an index entry",
+            Family::Round => "a round",
             Family::State => "a value of a plugin's state",
         }
     }
@@ -109,14 +133,17 @@ impl Family {
 
 /// Reads what a key is of, and which task's.
 pub(super) fn read(name: &[u8]) -> Option<(Family, Option<TaskKey>)> {
-    if name == SCHEMA {
-        return Some((Family::Schema, None));
+    if name == SCHEMA || name == COMMITS {
+        return Some((Family::Store, None));
     }
     match name.get(..2)? {
         STATE => read_state(name).map(|_| (Family::State, None)),
         TASK => Some((Family::Task, Some(read_named(name)?))),
         RUNNING | PARKED => Some((Family::Index, Some(read_named(name)?))),
         QUEUE | EXPIRY => Some((Family::Index, Some(read_timed(name)?))),
+        USED => Some((Family::Round, Some(read_named(name)?))),
+        ROUND => Some((Family::Round, Some(read_named(name.strip_suffix(b"\0")?)?))),
+        ROUND_EXPIRY => Some((Family::Round, Some(read_timed(name)?))),
         family if BODIES.contains(&family) => {
             let mut zeros = name.iter().enumerate().filter(|(_, byte)| **byte == 0);
             let end = zeros.nth(1)?.0;
@@ -168,6 +195,16 @@ impl SlotName {
                 bytes.extend_from_slice(hash);
                 bytes
             }
+        }
+    }
+}
+
+impl SlotName {
+    /// See [`Slot::kind`].
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            SlotName::Slot(slot) => slot.kind(),
+            SlotName::HashedStep(_) => "recorded step",
         }
     }
 }
@@ -281,9 +318,24 @@ pub(super) fn index(task: &Task) -> Vec<Vec<u8>> {
     place.into_iter().chain(expiry).collect()
 }
 
-/// Where the range of tasks that expired by `now` ends, exclusive.
-pub(super) fn expired_end(now: Timestamp) -> Vec<u8> {
-    let mut bytes = EXPIRY.to_vec();
+/// The keys of what a round left, of its mark, and of its place in time order.
+pub(super) fn round(key: &TaskKey) -> Vec<u8> {
+    let mut bytes = named(ROUND, key);
+    bytes.push(0);
+    bytes
+}
+
+pub(super) fn used(key: &TaskKey) -> Vec<u8> {
+    named(USED, key)
+}
+
+pub(super) fn round_expiry(key: &TaskKey, at: Timestamp) -> Vec<u8> {
+    timed(ROUND_EXPIRY, at, key)
+}
+
+/// Where the range of a family in time order ends that is over by `now`, exclusive.
+pub(super) fn expired_end(family: &[u8], now: Timestamp) -> Vec<u8> {
+    let mut bytes = family.to_vec();
     bytes.extend_from_slice(&now.0.saturating_add(1).to_be_bytes());
     bytes
 }
@@ -409,7 +461,7 @@ mod tests {
         let key = key("acme", "a");
         let early = timed(EXPIRY, Timestamp(255), &key);
         let late = timed(EXPIRY, Timestamp(256), &key);
-        assert!(early < expired_end(Timestamp(255)));
-        assert!(late >= expired_end(Timestamp(255)));
+        assert!(early < expired_end(EXPIRY, Timestamp(255)));
+        assert!(late >= expired_end(EXPIRY, Timestamp(255)));
     }
 }

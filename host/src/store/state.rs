@@ -180,7 +180,7 @@ impl Draft<'_> {
         let next = usage.after(&change.key, present.as_deref(), change.value.as_deref());
         next.check(&usage, &quota)?;
         if !self.state.before.contains_key(&name) {
-            let committed = self.records.get(&name).map_err(StoreError::from)?;
+            let committed = self.core.records.get(&name).map_err(StoreError::from)?;
             let committed = committed.map(|value| value.to_vec());
             self.state.before.insert(name.clone(), committed);
         }
@@ -194,11 +194,11 @@ impl Draft<'_> {
         if let Some(usage) = self.state.usages.get(owner) {
             return Ok(*usage);
         }
-        let mut known = self.usages.lock();
+        let mut known = self.core.usages.lock();
         if let Some(usage) = known.get(owner) {
             return Ok(*usage);
         }
-        let usage = count(self.records, owner)?;
+        let usage = count(&self.core.records, owner)?;
         known.insert(owner.clone(), usage);
         Ok(usage)
     }

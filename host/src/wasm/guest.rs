@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use wasmtime::component::ResourceTable;
 use wasmtime::{Engine, Store, UpdateDeadline};
@@ -14,6 +15,7 @@ use super::egress::Egress;
 use super::files::Allotments;
 use super::limits::Allowance;
 use super::log::Log;
+use super::pace::Pace;
 use super::permission::Permission;
 use crate::scheduler::{Run, StateQuota};
 
@@ -26,7 +28,7 @@ pub(super) struct Guest {
     pub egress: Egress,
     pub allowance: Allowance,
     pub log: Log,
-    /// None while the component is only asked which tools it has.
+    /// None while the component is only asked what it has.
     pub run: Option<Run>,
     /// None without a grant of state.
     pub state_quota: Option<StateQuota>,
@@ -35,6 +37,7 @@ pub(super) struct Guest {
     grants: Arc<Grants>,
     /// Hooks called since the guest last let others on.
     pub hooks_called: u32,
+    pub pace: Pace,
     table: ResourceTable,
     http: WasiHttpCtx,
 }
@@ -67,6 +70,7 @@ impl Guest {
             permission: parts.permission,
             grants: parts.grants,
             hooks_called: 0,
+            pace: Pace::new(Instant::now()),
             table,
             http: WasiHttpCtx::new(),
         }

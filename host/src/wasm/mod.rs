@@ -3,7 +3,7 @@
 //!
 //! | once per process | once per plugin | once per call |
 //! |---|---|---|
-//! | `engine`, `sandbox`, `decisions` | `compile`, `cache`, `component`, `declare` | `runner`, `guest`, `grants`, `secrets`, `limits`, `control`, `state`, `configuration`, `files`, `quota`, `permission`, `egress`, `log`, `output`, `failure` |
+//! | `engine`, `sandbox`, `decisions` | `compile`, `cache`, `component`, `declare`, `offers` | `runner`, `operation`, `guest`, `grants`, `secrets`, `limits`, `control`, `pace`, `state`, `configuration`, `files`, `quota`, `permission`, `egress`, `log`, `output`, `failure` |
 
 mod bindings;
 mod cache;
@@ -23,7 +23,10 @@ mod guest;
 mod json;
 mod limits;
 mod log;
+mod offers;
+mod operation;
 mod output;
+mod pace;
 mod permission;
 mod quota;
 mod runner;
@@ -36,11 +39,14 @@ use std::time::Duration;
 pub use compile::{COMPILE_COMMAND, Compiler, compile_worker};
 pub use component::Component;
 pub use decisions::{Decided, Decision, Decisions};
-pub use declare::{Annotations, Declaration, Execution, Icon, Question, Traits};
+pub use declare::{
+    Annotations, Declaration, Declared, Execution, Icon, Question, Traits, WhenLeft,
+};
 pub use error::LoadError;
 pub use grants::{
     AskGrant, DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace, StateGrant,
 };
+pub use offers::{Argument, PromptEntry, ResourceEntry, TemplateEntry};
 pub use permission::is_reserved;
 pub use sandbox::Sandbox;
 

@@ -2,10 +2,12 @@
 
 mod codec;
 mod commands;
+mod damage;
 mod directory;
 mod files;
 mod indexes;
 mod offline;
+mod rounds;
 mod state;
 
 use std::collections::BTreeMap;
@@ -21,6 +23,8 @@ use crate::task::{
 };
 
 const NOW: Timestamp = Timestamp(1_000);
+
+const TASKS_UNFINISHED_MAX: usize = 100;
 
 /// A store in a temporary directory, which can be closed and opened again.
 struct Bench {
@@ -78,6 +82,8 @@ fn options() -> StoreOptions {
         queue_max: 64,
         cache_bytes: 16 * 1024 * 1024,
         free_disk_min_bytes: 0,
+        tenant_rounds_max_bytes: 1 << 20,
+        tasks_unfinished_max: TASKS_UNFINISHED_MAX,
     }
 }
 
@@ -120,6 +126,7 @@ fn task(id: &str) -> Task {
         cancel: None,
         inputs: BTreeMap::new(),
         external_reference: None,
+        trace: None,
     }
 }
 

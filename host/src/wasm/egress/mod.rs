@@ -5,17 +5,21 @@ mod address;
 mod body;
 mod connect;
 mod policy;
+mod redact;
 mod substitute;
+mod trace;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::CONTENT_LENGTH;
 use http::{Method, Request, Response, Uri};
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use wasmtime_wasi::runtime::spawn;
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
@@ -23,9 +27,11 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 use self::body::ResponseBody;
 use self::connect::Refusal;
 use self::policy::Reach;
+use self::redact::Redactor;
 use super::log::Log;
 use super::secrets::Secrets;
 use super::{Grants, HttpGrant};
+use crate::task::Trace;
 
 pub(super) use self::connect::Connector;
 pub(super) use self::policy::{Asked, Target};
@@ -53,14 +59,27 @@ pub(super) struct Egress {
     secrets: Arc<Secrets>,
     connector: Connector,
     requests: Arc<Semaphore>,
+    trace: Option<Arc<Trace>>,
+    /// Tenant, plugin and tool, for the host's log.
+    caller: Arc<str>,
     log: Log,
     /// What a person said about the very next request.
     permission: Option<Result<HttpGrant, String>>,
 }
 
 impl Egress {
-    pub fn new(grants: Arc<Grants>, secrets: Secrets, connector: Connector, log: Log) -> Egress {
+    /// `trace` goes with every request, `caller` into the host's log.
+    pub fn new(
+        caller: &str,
+        grants: Arc<Grants>,
+        secrets: Secrets,
+        connector: Connector,
+        trace: Option<Trace>,
+        log: Log,
+    ) -> Egress {
         Egress {
+            caller: caller.into(),
+            trace: trace.map(Arc::new),
             grants,
             secrets: Arc::new(secrets),
             connector,
@@ -145,13 +164,15 @@ impl Egress {
             );
             return refuse(Error::ConnectionLimitReached, note);
         };
-        tracing::debug!(%method, %place, "guest request");
         Ok(Exchange {
+            method: method.clone(),
+            caller: Arc::clone(&self.caller),
             target,
             reach,
             permit,
             secrets: Arc::clone(&self.secrets),
             connector: self.connector.clone(),
+            trace: self.trace.clone(),
             log: self.log.clone(),
         })
     }
@@ -206,16 +227,38 @@ impl Patience {
 
 /// A request that was admitted.
 struct Exchange {
+    method: Method,
+    caller: Arc<str>,
     target: Target,
     reach: Reach,
     permit: OwnedSemaphorePermit,
     secrets: Arc<Secrets>,
     connector: Connector,
+    trace: Option<Arc<Trace>>,
     log: Log,
 }
 
 impl Exchange {
+    /// Sends, and tells the log of it: one line a request, without its query, headers and body.
     async fn send(self, request: Request<WasiBody>, patience: Patience) -> Answer {
+        let started = Instant::now();
+        let (caller, method) = (Arc::clone(&self.caller), self.method.clone());
+        let place = self.target.describe();
+        let answer = self.exchange(request, patience).await;
+        let took = started.elapsed();
+        match &answer {
+            Ok((response, _)) => {
+                let status = response.status().as_u16();
+                tracing::debug!(%caller, %method, place, status, ?took, "guest request answered");
+            }
+            Err(error) => {
+                tracing::debug!(%caller, %method, place, ?error, ?took, "guest request failed");
+            }
+        }
+        answer
+    }
+
+    async fn exchange(self, request: Request<WasiBody>, patience: Patience) -> Answer {
         let filling = substitute::fill_in(&self.secrets, &self.target, request);
         let mut request = timeout(patience.first_byte, filling)
             .await
@@ -236,17 +279,33 @@ impl Exchange {
         });
 
         *request.uri_mut() = origin_form(request.uri())?;
+        if let Some(trace) = &self.trace {
+            trace::carry(trace, request.headers_mut());
+        }
         let response = timeout(patience.first_byte, sender.send_request(request))
             .await
             .map_err(|_| Error::ConnectionReadTimeout)??;
-        let response = response.map(|incoming| {
-            ResponseBody::new(incoming, patience.between_bytes, self.permit).boxed_unsync()
-        });
+        let response = self.answer(response, patience.between_bytes);
         let background = async move {
             connection.await;
             Ok(())
         };
         Ok((response, Box::new(background)))
+    }
+
+    /// What the guest gets: bounded, and without its secrets.
+    fn answer(self, response: Response<Incoming>, between_bytes: Duration) -> Response<WasiBody> {
+        let mut redactor = Redactor::new(&self.secrets);
+        let (mut parts, incoming) = response.into_parts();
+        if let Some(redactor) = &mut redactor {
+            redactor.headers(&mut parts.headers);
+            // A placeholder has another length. A HEAD has no body that could be cut off.
+            if self.method != Method::HEAD {
+                parts.headers.remove(CONTENT_LENGTH);
+            }
+        }
+        let body = ResponseBody::new(incoming, between_bytes, redactor, self.permit);
+        Response::from_parts(parts, body.boxed_unsync())
     }
 
     fn explain(&self, refusal: Refusal) -> Error {
