@@ -70,7 +70,7 @@ async fn the_question_names_plugin_tool_target_and_reason() {
     let shown = shown.replace(asking.server.authority(), "SERVER");
     insta::assert_snapshot!(shown, @r#"
     {
-      "message": "The plugin `script` asks for access to http://SERVER/open/, which its tool `script_resume` is about to use: POST http://SERVER/open/a. Its author's reason: \"tests of outgoing requests\"",
+      "message": "The plugin `script` asks for access to http://SERVER/open/, which its `script_resume` is about to use: POST http://SERVER/open/a. Its author's reason: \"tests of outgoing requests\"",
       "mode": "form",
       "requestedSchema": {
         "properties": {

@@ -8,11 +8,14 @@ use crate::tasks::scripts;
 
 fn with_quota(quota_bytes: u64) -> Setup {
     let setup = scripts();
-    let out = setup.path("out").display().to_string();
-    std::fs::create_dir(setup.path("out")).unwrap();
+    let [out, other] = ["out", "other"].map(|name| {
+        std::fs::create_dir(setup.path(name)).unwrap();
+        setup.path(name).display().to_string()
+    });
     setup.configure(&format!(
         "[plugin.script.grants.directories]\n\
-         out = {{ path = \"{out}\", access = \"write\", quota_bytes = {quota_bytes} }}"
+         out = {{ path = \"{out}\", access = \"write\", quota_bytes = {quota_bytes} }}\n\
+         other = {{ path = \"{other}\", access = \"write\" }}"
     ))
 }
 
@@ -83,4 +86,33 @@ async fn many_small_files_count_as_blocks() {
     let told = run(&host.client(), json!(files)).await;
     let made = std::fs::read_dir(setup.path("out")).unwrap().count();
     assert!((8..=16).contains(&made), "{made}: {told}");
+}
+
+#[tokio::test]
+async fn nothing_comes_into_a_directory_around_its_quota() {
+    const QUOTA: u64 = 64 << 10;
+    let setup = with_quota(QUOTA);
+    std::fs::write(setup.path("other/large"), vec![1; 1 << 20]).unwrap();
+    let host = setup.start().await;
+    let told = run(
+        &host.client(),
+        json!([
+            {"do": "append", "path": "/out/a", "bytes": 10},
+            {"do": "resize", "path": "/out/a", "bytes": 1 << 30},
+            {"do": "resize", "path": "/out/a", "bytes": 5_000},
+            {"do": "resize", "path": "/out/a", "bytes": 0},
+            {"do": "rename", "path": "/other/large", "to": "/out/large"},
+            {"do": "rename", "path": "/out/a", "to": "/out/b"},
+        ]),
+    )
+    .await;
+    insta::assert_snapshot!(told, @r"
+    /out/a: written
+    /out/a: No space left on device (os error 51)
+    /out/a: 5000 long
+    /out/a: 0 long
+    /other/large: Cross-device link (os error 75)
+    /out/a is /out/b
+    ");
+    assert!(taken_bytes(&setup) <= QUOTA, "{}", taken_bytes(&setup));
 }

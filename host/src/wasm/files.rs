@@ -96,6 +96,10 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
         |store, parameters: (File, Vec<u8>, u64)| Box::new(write(store, parameters)),
     )?;
     types.func_wrap_async(
+        "[method]descriptor.set-size",
+        |store, parameters: (File, u64)| Box::new(set_size(store, parameters)),
+    )?;
+    types.func_wrap_async(
         "[method]descriptor.write-via-stream",
         |mut store, (file, offset): (File, u64)| {
             Box::new(async move {
@@ -231,6 +235,26 @@ async fn write(
         return full();
     };
     reply(guest.filesystem().write(file, bytes, offset).await)
+}
+
+/// What a file grows by is charged although it has no blocks yet: some file systems take them at once.
+async fn set_size(mut store: StoreContextMut<'_, Guest>, (file, size): (File, u64)) -> Reply<()> {
+    let guest = store.data_mut();
+    let Some(allotment) = guest.allotments.of(&file) else {
+        return reply(guest.filesystem().set_size(file, size).await);
+    };
+    let borrowed = Resource::new_borrow(file.rep());
+    let present = match guest.filesystem().stat(borrowed).await {
+        Ok(found) => found.size,
+        Err(error) => return reply(Err(error)),
+    };
+    if size > present {
+        let Ok(_charge) = guest.charge(Some(&allotment), size - present).await else {
+            return full();
+        };
+        return reply(guest.filesystem().set_size(file, size).await);
+    }
+    reply(guest.filesystem().set_size(file, size).await)
 }
 
 /// What moves between directories of different quotas would come into one without a charge.

@@ -35,6 +35,9 @@ const TARGET_CHARS: usize = 32;
 /// An author's reason as it is shown, characters.
 const WHY_MAX_CHARS: usize = 300;
 
+/// What runs as it is shown, characters: it may be the address of a resource.
+const TOOL_MAX_CHARS: usize = 128;
+
 /// Single requests that can be allowed one by one; a task has no more questions anyway.
 const ASKED_MAX: usize = 64;
 
@@ -57,10 +60,11 @@ enum Choice {
 }
 
 impl Permission {
+    /// `tool` is what runs: a tool, or what else the plugin has.
     pub fn new(plugin: &str, tool: &str, decisions: Option<Arc<Decisions>>) -> Permission {
         Permission {
             plugin: plugin.to_owned(),
-            tool: tool.to_owned(),
+            tool: plain(tool, TOOL_MAX_CHARS),
             decisions,
             settled: BTreeMap::new(),
         }
@@ -242,15 +246,10 @@ impl Permission {
 }
 
 fn form(permission: &Permission, asked: &Asked, target: &str, words: &str, is_task: bool) -> Ask {
-    let why: String = asked
-        .why
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(WHY_MAX_CHARS)
-        .collect();
+    let why = plain(&asked.why, WHY_MAX_CHARS);
     let message = format!(
-        "The plugin `{}` asks for access to {target}, which its tool `{}` is about to use: {words}. \
-         Its author's reason: \"{why}\"",
+        "The plugin `{}` asks for access to {target}, which its `{}` is about to use: {words}. Its \
+         author's reason: \"{why}\"",
         permission.plugin, permission.tool
     );
     let mut choices = match is_task {
@@ -275,6 +274,12 @@ fn form(permission: &Permission, asked: &Asked, target: &str, words: &str, is_ta
         message,
         schema: schema.to_string(),
     }
+}
+
+/// Words of others as a part of the host's own.
+fn plain(text: &str, max_chars: usize) -> String {
+    let printable = text.chars().filter(|c| !c.is_control());
+    printable.take(max_chars).collect()
 }
 
 /// Declining and dismissing are a no, and so is whatever is not a choice.

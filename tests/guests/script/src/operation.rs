@@ -102,6 +102,16 @@ pub enum Operation {
         path: String,
         bytes: usize,
     },
+    /// Sets a file's length; tells how that went.
+    Resize {
+        path: String,
+        bytes: u64,
+    },
+    /// Renames a file; tells how that went.
+    Rename {
+        path: String,
+        to: String,
+    },
     /// Deletes a file.
     Delete {
         path: String,
@@ -198,6 +208,17 @@ impl Operation {
                 format!("{name}: {:?}", ctx.configuration(&name))
             }
             Operation::Append { path, bytes } => append(&path, bytes),
+            Operation::Resize { path, bytes } => {
+                let opened = std::fs::OpenOptions::new().write(true).open(&path);
+                match opened.and_then(|file| file.set_len(bytes)) {
+                    Ok(()) => format!("{path}: {bytes} long"),
+                    Err(error) => format!("{path}: {error}"),
+                }
+            }
+            Operation::Rename { path, to } => match std::fs::rename(&path, &to) {
+                Ok(()) => format!("{path} is {to}"),
+                Err(error) => format!("{path}: {error}"),
+            },
             Operation::Delete { path } => match std::fs::remove_file(&path) {
                 Ok(()) => format!("deleted {path}"),
                 Err(error) => format!("{path}: {error}"),
