@@ -110,6 +110,11 @@ impl Streams {
         })
     }
 
+    /// How many are open, all tenants together.
+    pub fn open(&self) -> usize {
+        self.lock().values().sum()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<TenantId, usize>> {
         // Counts are whole after every statement, so a panic elsewhere left nothing broken.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -302,6 +302,10 @@ impl Core {
         self.counts().get(tenant).copied().unwrap_or_default()
     }
 
+    pub(super) fn unfinished_of_all(&self) -> usize {
+        self.counts().values().sum()
+    }
+
     /// Refuses when the tenant has as many tasks as it may; `growth` more are about to be committed.
     pub(super) fn check_quota(&self, tenant: &TenantId, growth: isize) -> Result<(), StoreError> {
         let unfinished = self.unfinished(tenant).saturating_add_signed(growth);

@@ -42,7 +42,8 @@ use self::keys::{Side, Slot};
 use crate::clock::{Clock, Timestamp};
 use crate::notify::Notifier;
 use crate::task::{
-    Answer, CallResult, Event, InputKey, InputRequest, Interruption, Task, TaskKey, TenantId,
+    Answer, CallResult, Event, InputKey, InputRequest, Interruption, Task, TaskId, TaskKey,
+    TenantId,
 };
 
 pub use self::check::{Problem, Report, check};
@@ -282,6 +283,23 @@ impl Store {
         Ok(tasks)
     }
 
+    /// At most `limit` tasks of the tenant, in the order of their ids, from the one after `after` on.
+    pub fn tasks(
+        &self,
+        tenant: &TenantId,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> Result<Vec<Task>, StoreError> {
+        let (from, to) = keys::tasks(tenant, after);
+        let mut tasks = Vec::new();
+        for name in self.core().records.keys_between(&from, &to).take(limit) {
+            if let Some(key) = keys::read_named(&name?) {
+                tasks.extend(self.get(&key)?);
+            }
+        }
+        Ok(tasks)
+    }
+
     /// At most `limit` tasks that expired by `now`, oldest first.
     pub fn expired(&self, now: Timestamp, limit: usize) -> Result<Vec<TaskKey>, StoreError> {
         let records = &self.core().records;
@@ -298,6 +316,11 @@ impl Store {
     /// Tasks of the tenant that have not ended.
     pub fn unfinished(&self, tenant: &TenantId) -> usize {
         self.core().unfinished(tenant)
+    }
+
+    /// Tasks of all tenants that have not ended.
+    pub fn unfinished_of_all(&self) -> usize {
+        self.core().unfinished_of_all()
     }
 
     /// Refuses when the tenant has as many unfinished tasks as it may; another may still come first.
