@@ -25,6 +25,7 @@ mod records;
 mod rounds;
 #[cfg(test)]
 pub(crate) mod simulated;
+mod state;
 #[cfg(test)]
 mod tests;
 mod watermark;
@@ -54,6 +55,10 @@ pub use self::compact::{Compacted, compact};
 pub use self::error::{Damage, OpenError, StoreError, TransferError, UpdateError};
 pub use self::export::{Damaged, Exported, export, import};
 pub use self::rounds::RoundName;
+pub use self::state::{
+    STATE_KEY_MAX_BYTES, STATE_KEYS_PAGE, STATE_VALUE_MAX_BYTES, StateChange, StateError,
+    StateOwner, StateQuota, StateUsage, forget_state, state_usages,
+};
 
 /// The task store. Cheap to clone.
 #[derive(Clone)]
