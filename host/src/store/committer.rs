@@ -85,7 +85,7 @@ impl Committer {
             match self.core.failure() {
                 Some(error) => group.into_iter().for_each(|command| command.fail(error)),
                 // The database can't be used any more once it has met a full disk.
-                None if !self.core.wait_for_room() => {
+                None if !self.core.room.wait() => {
                     let fail = |command: Command| command.fail(&StoreError::NoRoom);
                     group.into_iter().for_each(fail);
                 }

@@ -3,10 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::thread;
-use std::time::Duration;
 
 use super::bodies::Bodies;
 use super::codec::{self, FORMAT};
@@ -19,6 +17,7 @@ use super::logs::Logs;
 use super::offline::delete_folder;
 use super::quota::TenantBytes;
 use super::records::{self, Records, Writes};
+use super::room::Room;
 use super::state::{StateDraft, Usages, visible_names};
 use super::watermark::{Watermark, last_commit, lost_commits};
 use super::{OpenError, StoreError, StoreOptions};
@@ -28,14 +27,11 @@ use crate::task::{Task, TaskKey, TenantId};
 /// A checkpoint may be replaced while its file is being read; the next one is there then.
 const READ_TRIES: u32 = 5;
 
-/// How often a full disk is looked at by what waits for room on it.
-pub(super) const ROOM_POLL: Duration = Duration::from_millis(100);
-
 pub(super) struct Core {
     pub(super) records: Records,
     pub(super) bodies: Bodies,
     pub(super) logs: Logs,
-    pub(super) disk: Disk,
+    pub(super) room: Room,
     watermark: Watermark,
     /// The number of the last commit.
     commits: AtomicU64,
@@ -49,10 +45,6 @@ pub(super) struct Core {
     unfinished: Mutex<HashMap<TenantId, usize>>,
     /// How many of them a tenant may have.
     unfinished_max: usize,
-    /// Whether the disk was full when somebody looked last.
-    is_full: AtomicBool,
-    /// Set once nothing may wait for room any more.
-    is_ending: AtomicBool,
     /// Why nothing is written any more.
     failure: OnceLock<StoreError>,
     /// Last, so that it is given up after the database is closed.
@@ -101,21 +93,19 @@ impl Core {
             part_bytes: parts::count(&records, &bodies, options.tenant_results_kept_max_bytes)
                 .map_err(unreadable)?,
             unfinished_max: options.tasks_unfinished_max,
-            is_full: AtomicBool::new(false),
-            is_ending: AtomicBool::new(false),
             in_flight: RwLock::default(),
             usages: Usages::default(),
             failure: OnceLock::new(),
             bodies,
             records,
-            disk,
+            room: Room::new(disk),
             _lock: lock,
         };
         core.sweep().map_err(|error| match error {
             SweepError::File(source) => unusable(source),
             SweepError::Records(source) => unreadable(source),
         })?;
-        core.disk.keep_ballast();
+        core.room.disk.keep_ballast();
         sync_directory(directory).map_err(unusable)?;
         if let Some(parent) = directory.canonicalize().map_err(unusable)?.parent() {
             // A parent that may not be read was there before and needs no sync.
@@ -132,7 +122,7 @@ impl Core {
             watermark: Watermark::open(directory).unwrap(),
             commits: AtomicU64::new(last_commit(&records).unwrap()),
             logs: Logs::open(directory.join("logs")).unwrap(),
-            disk: Disk::new(directory, 0),
+            room: Room::new(Disk::new(directory, 0)),
             in_flight: RwLock::default(),
             usages: Usages::default(),
             unfinished: Mutex::new(count_unfinished(&records).unwrap()),
@@ -140,8 +130,6 @@ impl Core {
             part_bytes: parts::count(&records, &bodies, u64::MAX).unwrap(),
             bodies,
             unfinished_max,
-            is_full: AtomicBool::new(false),
-            is_ending: AtomicBool::new(false),
             failure: OnceLock::new(),
             records,
             _lock: File::open(directory).unwrap(),
@@ -222,40 +210,6 @@ impl Core {
         }
         let outcome = self.bodies.read(key, &value);
         outcome.map(Some).map_err(|error| error.of(what))
-    }
-
-    /// Whether a commit finds room on the disk; says when that changes.
-    pub(super) fn has_room(&self) -> bool {
-        let is_full = !self.disk.has_room();
-        let was_full = self.is_full.swap(is_full, Ordering::SeqCst);
-        match (was_full, is_full) {
-            (false, true) => tracing::error!(
-                "the disk is full: runs wait, and everybody else is refused, until there is room"
-            ),
-            (true, false) => tracing::info!("the disk has room again; everything goes on"),
-            _ => {}
-        }
-        !is_full
-    }
-
-    /// Waits until a commit finds room on the disk. False once nobody may wait any more.
-    pub(super) fn wait_for_room(&self) -> bool {
-        while !self.has_room() {
-            if self.is_ending() {
-                return false;
-            }
-            thread::sleep(ROOM_POLL);
-        }
-        true
-    }
-
-    pub(super) fn is_ending(&self) -> bool {
-        self.is_ending.load(Ordering::SeqCst)
-    }
-
-    /// Whatever waits for room, now and later, is refused instead.
-    pub(super) fn end_waiting(&self) {
-        self.is_ending.store(true, Ordering::SeqCst);
     }
 
     /// Makes `writes` durable (I1). Until it returns, readers see what is changed as it was.
