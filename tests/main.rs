@@ -6,6 +6,7 @@ mod bad_input;
 mod cli;
 mod durability;
 mod endurance;
+mod foreign;
 mod hot;
 mod layering;
 mod legacy;

@@ -31,7 +31,7 @@ pub enum LoadError {
     Invalid(String),
     #[error(
         "compiling the component took longer than {}; make its largest functions smaller, or raise \
-         `compile_timeout`",
+         `compile_timeout_ms`",
         humantime::format_duration(*.0)
     )]
     CompileTime(Duration),
