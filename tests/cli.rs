@@ -75,6 +75,9 @@ async fn a_task_is_followed_to_its_end_and_confirmed_with_yes() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(ended.stdout, "go: true\n");
     assert!(ended.stderr.contains("task "), "{}", ended.stderr);
+    // Nothing that was allowed goes unseen.
+    let told = "? Publish it?\n  answered by --yes: {\"confirm\":true}\n";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
 }
 
 #[tokio::test]
@@ -89,7 +92,9 @@ async fn a_question_before_there_is_a_task_is_confirmed_too() {
     let ended = desk.call("script_ask_first", operations, &[]).await;
     assert_eq!(ended.code, 1);
     insta::assert_snapshot!(ended.stderr.trim(), @r"
-    error: the tool asks before it starts, and there is no terminal to ask on: Begin?
+    error: the tool asks before it starts, and there is no terminal to ask on:
+      Begin?
+        first.confirm: true or false
     call it from a terminal, or confirm everything with --yes
     ");
 }
@@ -106,7 +111,8 @@ async fn a_question_without_a_terminal_says_how_to_answer() {
     task ID
     error: the task waits for an answer, and there is no terminal to ask on:
       Publish it?
-    answer with `longshore task answer ID KEY=VALUE` (open: go.confirm), or confirm everything with --yes
+        go.confirm: true or false
+    answer with `longshore task answer ID KEY=VALUE`, or confirm everything with --yes
     ");
 
     // The task is still there, and can be answered as it says.
@@ -233,7 +239,7 @@ async fn what_the_caller_got_wrong_exits_with_two_and_what_the_host_refuses_with
         told.push(ended.stderr.trim().to_owned());
     }
     insta::assert_snapshot!(told.join("\n"), @r"
-    error: the host has no tool `nope`; it has script_ask_first, script_auto, script_clean_up, script_fail, script_inline, script_once, script_restart, script_resume
+    error: the host has no tool `nope`; it has script_ask_first, script_auto, script_clean_up, script_detach, script_fail, script_inline, script_once, script_restart, script_resume
     error: `script` is not KEY=VALUE
     error: the tool has no argument `scirpt`; it has script
     error: --args is no JSON object: invalid type: sequence, expected a map at line 1 column 0
@@ -284,6 +290,36 @@ async fn inspect_shows_what_must_be_known_before_a_plugin_is_trusted() {
     let missing = run(longshore(&["plugin", "inspect", "no-such-plugin.wasm"])).await;
     assert_eq!(missing.code, 1);
     insta::assert_snapshot!(missing.stderr.trim(), @"error: no-such-plugin.wasm: the component no-such-plugin.wasm is missing; build the plugin with `longshore plugin build`");
+}
+
+#[tokio::test]
+async fn a_new_plugin_builds_and_serves_as_it_says() {
+    let setup = Setup::new(&[]);
+    let (directory, built) = (setup.path("tally"), setup.path("plugins"));
+    let (directory, built) = (directory.to_str().unwrap(), built.to_str().unwrap());
+    let made = run(longshore(&["plugin", "new", directory])).await;
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let again = run(longshore(&["plugin", "new", directory])).await;
+    assert_eq!(again.code, 2);
+    assert!(
+        again.stderr.contains("is there already"),
+        "{}",
+        again.stderr
+    );
+    let misnamed = run(longshore(&["plugin", "new", "9_lives"])).await;
+    assert_eq!(misnamed.code, 2);
+    insta::assert_snapshot!(misnamed.stderr.trim(), @"error: the directory's name becomes the plugin's, which is 1 to 48 of a-z, 0-9 and `-` after a letter; `9_lives` is none");
+
+    // From the checkout, where the dependencies are built already.
+    let mut build = longshore(&["plugin", "build", directory, "--out", built]);
+    build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let build = run(build).await;
+    assert_eq!(build.code, 0, "{}", build.stderr);
+    let host = setup.start().await;
+    let mut call = longshore(&["call", "tally", "up_to=7"]);
+    call.env("LONGSHORE_URL", host.url());
+    let called = run(call).await;
+    assert_eq!((called.code, called.stdout.as_str()), (0, "counted to 7\n"));
 }
 
 #[tokio::test]

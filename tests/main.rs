@@ -4,6 +4,8 @@ mod harness;
 
 mod bad_input;
 mod cli;
+mod connections;
+mod detached;
 mod durability;
 mod endurance;
 mod foreign;
@@ -17,6 +19,7 @@ mod sandbox;
 mod stdio;
 mod tasks;
 mod tenants;
+mod traces;
 
 /// A guest without a module of tests does not compile.
 mod guests {

@@ -3,7 +3,7 @@
 use longshore_guests as guests;
 use serde_json::json;
 
-use crate::harness::{Setup, StdioHost};
+use crate::harness::{Setup, StdioHost, run};
 
 fn script_setup() -> Setup {
     Setup::new(&[("script", &guests::SCRIPT.directory())])
@@ -197,4 +197,46 @@ async fn a_bridge_says_why_when_its_host_is_gone() {
     serving.kill().await;
     assert_eq!(bridge.next().await, None);
     assert_eq!(bridge.end().await.code(), Some(1));
+}
+
+#[tokio::test]
+async fn a_client_sees_the_tasks_of_the_tenant_it_is_started_for_also_through_a_bridge() {
+    let setup = script_setup();
+    let script = json!({"script": [{"do": "confirm", "key": "go", "message": "Go?"}]});
+    let call = json!({"name": "script_resume", "arguments": script});
+    let mut holder = StdioHost::start_with(&setup, &["--tenant", "ada"]);
+    let created = holder.request("tools/call", call).await;
+    let id = created["result"]["taskId"].as_str().unwrap().to_owned();
+    let get = json!({"taskId": id});
+    let unknown = json!({"taskId": "0123456789abcdef0123456789abcdef"});
+    for (arguments, sees_it) in [
+        (&["--tenant", "ada"][..], true),
+        (&["--tenant", "bob"], false),
+        (&[], false),
+    ] {
+        let mut bridge = StdioHost::start_with(&setup, arguments);
+        let seen = bridge.request("tasks/get", get.clone()).await;
+        assert_eq!(seen.get("result").is_some(), sees_it, "{seen:#}");
+        if !sees_it {
+            // I4: foreign and unknown look the same.
+            let nothing = bridge.request("tasks/get", unknown.clone()).await;
+            assert_eq!(seen["error"], nothing["error"]);
+        }
+        assert!(bridge.end().await.success());
+    }
+    assert!(holder.end().await.success());
+}
+
+#[tokio::test]
+async fn a_tenant_with_a_name_that_can_not_be_is_refused_in_words() {
+    let setup = script_setup();
+    let mut command = setup.command("stdio");
+    command.args(["--tenant", "../ada"]);
+    let ended = run(command).await;
+    assert_ne!(ended.code, 0);
+    assert!(
+        ended.stderr.contains("a tenant name is"),
+        "{}",
+        ended.stderr
+    );
 }

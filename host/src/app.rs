@@ -5,12 +5,11 @@ mod plugins;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::fs::Mode;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -22,7 +21,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Limits};
 use crate::http::{self, Authenticator, HttpOptions, MCP_PATH};
 use crate::local;
-use crate::mcp::{Endpoint, LegacyLimits, LineLimits};
+use crate::mcp::{Endpoint, Keyring, LegacyLimits, LineLimits};
 use crate::notify::Notifier;
 use crate::scheduler::{Scheduler, SchedulerLimits};
 use crate::service::{Service, ServiceLimits};
@@ -144,15 +143,19 @@ impl LocalHost {
             store.clone(),
             scheduler.clone(),
             notifier,
-            clock,
+            clock.clone(),
             service_limits(&config.limits),
         );
 
-        let key = request_state_key(&data_dir.join("request-state.key"))?;
+        let keyring = Keyring::open(
+            &data_dir.join("request-state.key"),
+            millis(config.limits.request_state_key_max_age_ms),
+            clock,
+        )?;
         let shutdown = watch::Sender::new(false);
         let endpoint = Endpoint::new(
             service.clone(),
-            key,
+            keyring,
             legacy_limits(&config.limits),
             shutdown.subscribe(),
         );
@@ -203,15 +206,16 @@ impl LocalHost {
         self.catalog.snapshot()
     }
 
-    /// Serves the client on this process's standard input and output until it ends its side or the
-    /// host stops.
-    pub fn serve_stdio(&self) -> impl Future<Output = std::io::Result<()>> + Send + use<> {
+    /// Serves the client on this process's standard input and output, as `tenant`, until it ends its
+    /// side or the host stops.
+    pub fn serve_stdio(
+        &self,
+        tenant: TenantId,
+    ) -> impl Future<Output = std::io::Result<()>> + Send + use<> {
         let (endpoint, lines) = (self.endpoint.clone(), self.lines);
         async move {
             let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
-            endpoint
-                .serve_lines(&TenantId::local(), input, output, lines)
-                .await
+            endpoint.serve_lines(&tenant, input, output, lines).await
         }
     }
 
@@ -246,6 +250,11 @@ impl LocalHost {
     }
 }
 
+/// How a process introduces its client there.
+pub fn introduction(tenant: &TenantId) -> String {
+    local::introduction(tenant)
+}
+
 /// Where another process finds the host of this configuration's data directory.
 pub fn socket_path(config: &Config) -> PathBuf {
     local::socket_path(&config.data_dir)
@@ -265,6 +274,7 @@ fn store_options(limits: &Limits) -> StoreOptions {
         queue_max: size(limits.store_queue_max),
         cache_bytes: limits.store_cache_bytes,
         free_disk_min_bytes: limits.free_disk_min_bytes,
+        tenant_rounds_max_bytes: limits.tenant_rounds_max_bytes,
     }
 }
 
@@ -277,6 +287,8 @@ fn scheduler_limits(limits: &Limits) -> SchedulerLimits {
         tenant_calls_running_max: size(limits.tenant_calls_running_max),
         call_wait_max: millis(limits.call_wait_max_ms),
         held_instances_max: size(limits.held_instances_max),
+        round_hold: millis(limits.round_hold_ms),
+        tenant_rounds_held_max: size(limits.tenant_rounds_held_max),
         park_after: millis(limits.park_after_ms),
         save_interval: millis(limits.save_interval_ms),
         sweep_interval: millis(limits.sweep_interval_ms),
@@ -286,6 +298,7 @@ fn scheduler_limits(limits: &Limits) -> SchedulerLimits {
 fn service_limits(limits: &Limits) -> ServiceLimits {
     ServiceLimits {
         call_grace: millis(limits.call_grace_ms),
+        read_timeout: millis(limits.read_timeout_ms),
         task_ttl_default: millis(limits.task_ttl_default_ms),
         task_ttl_max: millis(limits.task_ttl_max_ms),
         poll_interval_default: millis(limits.poll_interval_default_ms),
@@ -317,46 +330,10 @@ fn http_options(config: &Config) -> HttpOptions {
         body_max_bytes: size(limits.request_body_max_bytes),
         body_timeout: millis(limits.request_body_timeout_ms),
         connections_max: size(limits.connections_max),
+        write_timeout: millis(limits.write_timeout_ms),
         drain_timeout: millis(limits.drain_timeout_ms),
         ..HttpOptions::default()
     }
-}
-
-/// The key that seals what calls carry through their clients: made once, readable by the owner only.
-fn request_state_key(path: &Path) -> anyhow::Result<[u8; 32]> {
-    let unusable = || {
-        format!(
-            "can't use the key {}; delete it to have a new one made",
-            path.display()
-        )
-    };
-    match std::fs::read(path) {
-        Ok(bytes) => bytes.try_into().map_err(|_| anyhow::anyhow!(unusable())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let mut key = [0; 32];
-            getrandom::fill(&mut key).context("the system's random generator failed")?;
-            write_private(path, &key).with_context(unusable)?;
-            Ok(key)
-        }
-        Err(error) => Err(error).with_context(unusable),
-    }
-}
-
-/// Written whole or not at all: a host killed here makes the key at its next start.
-fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let temporary = path.with_extension("new");
-    let mut options = std::fs::OpenOptions::new();
-    options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode((Mode::RUSR | Mode::WUSR).bits());
-    let mut file = options.open(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)
 }
 
 fn millis(value: u64) -> Duration {

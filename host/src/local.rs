@@ -6,10 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::mcp::{Endpoint, LineLimits};
 use crate::task::TenantId;
@@ -20,12 +21,36 @@ const CLIENTS_MAX: usize = 64;
 /// How long to wait when the system has no descriptor left for a client.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long a client may take to introduce itself, and the most it may say, bytes.
+const INTRODUCTION_TIMEOUT: Duration = Duration::from_secs(5);
+const INTRODUCTION_MAX_BYTES: u64 = 128;
+
+/// What an introduction begins with; the tenant follows.
+const INTRODUCTION: &str = "longshore tenant ";
+
 /// Only the user who runs the host.
 const SOCKET_MODE: u32 = 0o600;
 
 /// Where the host of a data directory listens.
 pub fn socket_path(data_dir: &Path) -> PathBuf {
     data_dir.join("longshore.sock")
+}
+
+/// The line a client begins with: whose tasks it sees. Whoever can open the socket owns the data
+/// directory, and with it the tasks of every tenant (I4).
+pub fn introduction(tenant: &TenantId) -> String {
+    format!("{INTRODUCTION}{tenant}\n")
+}
+
+async fn read_introduction(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<TenantId> {
+    let mut line = String::new();
+    let mut bounded = reader.take(INTRODUCTION_MAX_BYTES);
+    bounded.read_line(&mut line).await?;
+    let name = line
+        .strip_suffix('\n')
+        .and_then(|line| line.strip_prefix(INTRODUCTION));
+    let tenant = name.and_then(|name| TenantId::parse(name).ok());
+    tenant.ok_or_else(|| io::Error::other("a local client did not introduce itself"))
 }
 
 /// Listens in `data_dir`, whose store the caller holds: a socket that is there is a dead host's.
@@ -86,8 +111,13 @@ fn is_own(stream: &UnixStream) -> bool {
 
 async fn client(stream: UnixStream, endpoint: Endpoint, limits: LineLimits) {
     let (reader, writer) = stream.into_split();
-    let tenant = TenantId::local();
-    let served = endpoint.serve_lines(&tenant, reader, writer, limits);
+    let mut reader = BufReader::new(reader);
+    let served = async {
+        let introduced = timeout(INTRODUCTION_TIMEOUT, read_introduction(&mut reader));
+        let tenant = introduced.await.map_err(io::Error::from)??;
+        let served = endpoint.serve_lines(&tenant, reader, writer, limits);
+        served.await
+    };
     if let Err(error) = served.await {
         // A client that goes away is no fault of the host.
         tracing::debug!(%error, "a local client ended early");

@@ -1,39 +1,62 @@
-//! Bounded publish and subscribe: who watches a task hears that it changed, and reads it again.
+//! Bounded publish and subscribe: who watches a task or a resource hears that it changed, and reads
+//! it again.
 //!
-//! A subscription never queues changes. It remembers *which* of its tasks changed, so its memory is
+//! A subscription never queues changes. It remembers *which* of its keys changed, so its memory is
 //! bounded by what it watches, however fast a task changes or however slowly its watcher reads.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
-use crate::task::TaskKey;
+use crate::task::{TaskKey, TenantId};
 
-/// Tells subscriptions of changed tasks. Cheap to clone.
-#[derive(Clone, Default)]
-pub struct Notifier {
-    watchers: Arc<Mutex<HashMap<TaskKey, Vec<Weak<Watcher>>>>>,
+/// A resource as one tenant sees it. The plugin is part of it, so that what another plugin says of
+/// the same URI reaches nobody.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceKey {
+    pub tenant: TenantId,
+    pub plugin: String,
+    pub uri: String,
+}
+
+type Watchers<K> = HashMap<K, Vec<Weak<Watcher<K>>>>;
+
+/// Tells subscriptions of what changed. Cheap to clone.
+#[derive(Clone)]
+pub struct Notifier<K = TaskKey> {
+    watchers: Arc<Mutex<Watchers<K>>>,
 }
 
 /// What one watcher has not read yet.
-#[derive(Default)]
-struct Watcher {
-    changed: Mutex<BTreeSet<TaskKey>>,
+struct Watcher<K> {
+    changed: Mutex<BTreeSet<K>>,
     wake: Notify,
 }
 
-/// The tasks one client watches; ends when dropped.
-pub struct Subscription {
-    watcher: Arc<Watcher>,
-    keys: Vec<TaskKey>,
-    notifier: Notifier,
+/// What one client watches; ends when dropped.
+pub struct Subscription<K: Clone + Eq + Hash = TaskKey> {
+    watcher: Arc<Watcher<K>>,
+    keys: Vec<K>,
+    notifier: Notifier<K>,
 }
 
-impl Notifier {
-    /// Watches `keys`. Whoever subscribes reads the tasks *after* this returns and misses nothing.
-    pub fn subscribe(&self, keys: Vec<TaskKey>) -> Subscription {
-        let watcher = Arc::new(Watcher::default());
+impl<K> Default for Notifier<K> {
+    fn default() -> Notifier<K> {
+        Notifier {
+            watchers: Arc::default(),
+        }
+    }
+}
+
+impl<K: Clone + Ord + Hash> Notifier<K> {
+    /// Watches `keys`. Whoever subscribes reads them *after* this returns and misses nothing.
+    pub fn subscribe(&self, keys: Vec<K>) -> Subscription<K> {
+        let watcher = Arc::new(Watcher {
+            changed: Mutex::default(),
+            wake: Notify::new(),
+        });
         let mut watchers = lock(&self.watchers);
         for key in &keys {
             watchers
@@ -50,7 +73,7 @@ impl Notifier {
     }
 
     /// Says that `key` changed.
-    pub fn publish(&self, key: &TaskKey) {
+    pub fn publish(&self, key: &K) {
         let watchers = lock(&self.watchers);
         for watcher in watchers
             .get(key)
@@ -63,15 +86,15 @@ impl Notifier {
         }
     }
 
-    /// How many tasks are watched by anyone.
+    /// How many keys are watched by anyone.
     pub fn watched(&self) -> usize {
         lock(&self.watchers).len()
     }
 }
 
-impl Subscription {
-    /// The next task that changed since it was last returned. Safe to cancel.
-    pub async fn changed(&mut self) -> TaskKey {
+impl<K: Clone + Ord + Hash> Subscription<K> {
+    /// The next key that changed since it was last returned. Safe to cancel.
+    pub async fn changed(&mut self) -> K {
         loop {
             if let Some(key) = lock(&self.watcher.changed).pop_first() {
                 return key;
@@ -80,13 +103,13 @@ impl Subscription {
         }
     }
 
-    /// The tasks watched.
-    pub fn keys(&self) -> &[TaskKey] {
+    /// What is watched.
+    pub fn keys(&self) -> &[K] {
         &self.keys
     }
 }
 
-impl Drop for Subscription {
+impl<K: Clone + Eq + Hash> Drop for Subscription<K> {
     fn drop(&mut self) {
         let mut watchers = lock(&self.notifier.watchers);
         for key in &self.keys {

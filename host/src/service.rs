@@ -1,6 +1,9 @@
 //! The use cases: what a client of any protocol era can do. Each is one straight line:
 //! tenant, quota, schema, then catalog, store, scheduler.
 
+mod detached;
+mod world;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +13,27 @@ use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tracing::warn;
 
-use crate::catalog::{Catalog, Snapshot, Tool};
+use crate::catalog::{Catalog, List, Snapshot, Tool};
 use crate::clock::Clock;
 use crate::notify::{Notifier, Subscription};
-use crate::scheduler::{Asks, CallOutcome, RunEnd, Scheduler, StartError, StartedCall, Submission};
+use crate::scheduler::{
+    Asks, CallOutcome, Operation, RunEnd, Scheduler, StartError, StartedCall, Submission,
+};
 use crate::schema::{self, Mismatch};
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
     Abilities, CallResult, InputKey, InputRequest, Policy, Progress, Recovery, RpcError, Status,
-    Task, TaskId, TaskKey, TenantId, ToolRef,
+    Task, TaskId, TaskKey, TenantId, ToolRef, Trace,
 };
-use crate::wasm::{Execution, Traits};
+use crate::wasm::{Execution, Traits, WhenLeft};
 
-pub use crate::scheduler::{LiveQuestion, Saved};
+use self::detached::Detachable;
+pub use self::detached::Standing;
+pub use self::world::{AskRequest, Wanted};
+pub use crate::scheduler::{
+    HeldRound, Left, Listener, LiveQuestion, LogLevel, Message, RoundError, Saved, Subject,
+};
+pub use crate::store::RoundName;
 
 /// What the host does for its clients. Cheap to clone.
 #[derive(Clone)]
@@ -42,6 +53,8 @@ struct Inner {
 pub struct ServiceLimits {
     /// How long an `auto` tool may take before its call becomes a task.
     pub call_grace: Duration,
+    /// How long a resource, a prompt or suggestions may take.
+    pub read_timeout: Duration,
     pub task_ttl_default: Duration,
     pub task_ttl_max: Duration,
     pub poll_interval_default: Duration,
@@ -60,11 +73,22 @@ pub struct CallRequest {
     /// Whether this very request declared the Tasks extension.
     pub takes_tasks: bool,
     /// What an earlier round of the same call left; verified by the caller.
-    pub saved: Option<Saved>,
+    pub earlier: Option<Earlier>,
     /// The client's responses to the questions of that round, unchecked.
     pub responses: Map<String, Value>,
     /// Where a client that is there, and takes no tasks, is asked while the tool waits.
     pub live: Option<mpsc::Sender<LiveQuestion>>,
+    /// The trace the client's call belongs to.
+    pub trace: Option<Trace>,
+    /// Who hears what the tool says, as long as the call is no task.
+    pub listener: Option<Listener>,
+}
+
+/// An earlier round, and what it left.
+#[derive(Clone, Debug)]
+pub struct Earlier {
+    pub round: RoundName,
+    pub left: Left,
 }
 
 /// A call under way. Dropping it stops the tool, unless the call has become a task.
@@ -73,6 +97,8 @@ pub struct PendingCall {
     pub progress: watch::Receiver<Option<Progress>>,
     /// Whether the call is answered synchronously only because the client takes no tasks (I8).
     pub is_fallback: bool,
+    /// What becomes of such a call when its client leaves.
+    pub standing: watch::Receiver<Standing>,
     state: Pending,
 }
 
@@ -84,6 +110,11 @@ enum Pending {
         call: StartedCall,
         grace: Option<Duration>,
     },
+    /// As the second, for a client that takes no tasks: it is answered in any case.
+    Detachable(Detachable),
+    /// No tool: a resource, a prompt or suggestions.
+    Asked(world::Asked),
+    Answered(Option<CallResult>),
 }
 
 /// What a call came to.
@@ -94,7 +125,7 @@ pub enum Reply {
     /// The same call has to come again with answers.
     InputRequired {
         requests: Vec<InputRequest>,
-        saved: Saved,
+        left: Left,
     },
 }
 
@@ -105,9 +136,24 @@ pub enum CallError {
     UnknownTool(String),
     #[error("the arguments do not fit: {0}")]
     InvalidArguments(Mismatch),
+    /// Unknown to the host, or to the plugin whose template it fits.
+    #[error("no resource `{0}`")]
+    UnknownResource(String),
+    #[error("no prompt is called `{0}`")]
+    UnknownPrompt(String),
+    #[error("the arguments of the prompt `{prompt}` do not fit: {problem}")]
+    InvalidPromptArguments { prompt: String, problem: String },
+    #[error("no resource template `{0}`")]
+    UnknownTemplate(String),
+    #[error("`{subject}` has no argument `{argument}`")]
+    UnknownArgument { subject: String, argument: String },
+    #[error("`{what}` did not answer within {}", humantime::format_duration(*.limit))]
+    TooSlow { what: String, limit: Duration },
     /// The tool is always a task and the client takes none.
     #[error("`{0}` always runs as a task, and the client did not declare the Tasks extension")]
     NeedsTasks(String),
+    #[error(transparent)]
+    Round(#[from] RoundError),
     #[error("{0}")]
     Busy(String),
     #[error("{0}")]
@@ -165,14 +211,14 @@ impl Service {
         self.0.store.is_ready()
     }
 
-    /// The tools as they are now.
+    /// What is offered now.
     pub fn tools(&self) -> Arc<Snapshot> {
         self.0.catalog.snapshot()
     }
 
-    /// Follows changes of the tools.
-    pub fn tool_changes(&self) -> watch::Receiver<Arc<Snapshot>> {
-        self.0.catalog.changes()
+    /// Follows changes of a list.
+    pub fn changes(&self, list: List) -> watch::Receiver<u64> {
+        self.0.catalog.changes(list)
     }
 
     /// Checks a call and starts it.
@@ -185,6 +231,26 @@ impl Service {
         if execution == Execution::Task && !request.takes_tasks {
             return Err(CallError::NeedsTasks(request.tool));
         }
+        let is_fallback = execution == Execution::Auto && !request.takes_tasks;
+        let (saved, round) = match request.earlier {
+            None => (None, None),
+            Some(Earlier { round, left }) => match left {
+                Left::State(saved) => (Some(saved), Some(round)),
+                Left::Held(held) => {
+                    let scheduler = &self.0.scheduler;
+                    let call = scheduler.resume_round(&request.tenant, held, request.responses);
+                    return Ok(PendingCall::running(call.await?, None, is_fallback));
+                }
+                Left::Task(id) => {
+                    let key = TaskKey {
+                        tenant: request.tenant,
+                        id,
+                    };
+                    self.answer_round(&key, &request.responses).await?;
+                    return Ok(Detachable::follow(self, key, request.live));
+                }
+            },
+        };
         let arguments = Value::Object(request.arguments);
         tool.input
             .check(&arguments)
@@ -201,36 +267,54 @@ impl Service {
             policy: self.policy(&tool.declaration.traits),
             abilities: request.abilities,
             ttl: Some(self.ttl(&tool.declaration.traits)),
+            trace: request.trace,
+            operation: Operation::CallTool,
+            listener: request.listener,
         };
         let takes_tasks = request.takes_tasks;
-        if takes_tasks && self.is_stored_first(tool) {
+        // What an earlier round left is not thrown away for want of a place.
+        if takes_tasks && saved.is_none() && self.is_stored_first(tool) {
             let task = self.0.scheduler.submit(submission).await?;
-            let progress = watch::Sender::new(None).subscribe();
             return Ok(PendingCall {
-                progress,
+                progress: watch::Sender::new(None).subscribe(),
                 is_fallback: false,
+                standing: Standing::with_client(),
                 state: Pending::Task(Some(Box::new(task))),
             });
         }
-        let asks = match request.live {
-            Some(client) if !takes_tasks => Asks::Live(client),
-            _ => asks(&tool.declaration.traits, takes_tasks),
+        let detaches = is_fallback && tool.declaration.traits.when_left == WhenLeft::Detach;
+        let asks = match &request.live {
+            // A client that is there needs no rounds.
+            Some(_) if detaches => Asks::AsTask {
+                first: BTreeSet::new(),
+                always: false,
+            },
+            Some(client) if !takes_tasks => Asks::Live(client.clone()),
+            _ => asks(&tool.declaration.traits, takes_tasks || detaches),
         };
         let may_become_task = matches!(asks, Asks::AsTask { .. });
-        let saved = request.saved.unwrap_or_default();
-        let call = self
-            .0
-            .scheduler
-            .start_call(submission, asks, saved, request.responses)
+        let saved = saved.unwrap_or_default();
+        let scheduler = &self.0.scheduler;
+        let call = scheduler
+            .start_round(submission, asks, saved, round, request.responses)
             .await?;
-        Ok(PendingCall {
-            progress: call.run.watch_progress(),
-            is_fallback: execution == Execution::Auto && !takes_tasks,
-            state: Pending::Running {
-                call,
-                grace: may_become_task.then_some(self.0.limits.call_grace),
-            },
-        })
+        if detaches {
+            return Ok(Detachable::start(self, call, request.live));
+        }
+        let grace = may_become_task.then_some(self.0.limits.call_grace);
+        Ok(PendingCall::running(call, grace, is_fallback))
+    }
+
+    /// Keeps what a round left and its client can't carry, until the round is over.
+    pub async fn keep_round(&self, round: &RoundName, state: Vec<u8>) -> Result<(), CallError> {
+        let kept = self.0.store.keep_round(round, state).await;
+        kept.map_err(|error| StartError::Store(error).into())
+    }
+
+    /// What was kept; None when it is over.
+    pub fn kept_round(&self, round: &RoundName) -> Result<Option<Vec<u8>>, CallError> {
+        let kept = self.0.store.kept_round(round);
+        kept.map_err(|error| StartError::Store(error).into())
     }
 
     /// The task as it is now.
@@ -383,7 +467,7 @@ impl Service {
 }
 
 /// How a call asks while it is no task. Running a `fail` tool again, which a round does, would
-/// repeat its effects.
+/// repeat its effects: its instance waits instead.
 fn asks(traits: &Traits, takes_tasks: bool) -> Asks {
     let keys = traits
         .questions
@@ -399,21 +483,33 @@ fn asks(traits: &Traits, takes_tasks: bool) -> Asks {
             first,
             always: false,
         },
-        Execution::Auto | Execution::Inline if traits.recovery == Recovery::Fail => Asks::Refused(
-            "the tool declares recovery `fail`, so it can't be run again to take an answer; \
-                 call it with the Tasks extension, or have its author declare `restart` or `resume`"
-                .to_owned(),
-        ),
+        Execution::Auto | Execution::Inline if traits.recovery == Recovery::Fail => {
+            Asks::InHeldRounds
+        }
         Execution::Auto | Execution::Inline => Asks::InRounds,
     }
 }
 
 impl PendingCall {
+    fn running(call: StartedCall, grace: Option<Duration>, is_fallback: bool) -> PendingCall {
+        PendingCall {
+            progress: call.run.watch_progress(),
+            is_fallback,
+            standing: Standing::with_client(),
+            state: Pending::Running { call, grace },
+        }
+    }
+
     /// Waits for the reply. Dropping this future stops the tool, as dropping the call does.
     pub async fn reply(&mut self) -> Result<Reply, CallError> {
         let (call, grace) = match &mut self.state {
             Pending::Task(task) => return task.take().map(Reply::Task).ok_or_else(told_already),
+            Pending::Detachable(call) => return call.reply().await,
             Pending::Running { call, grace } => (call, grace.take()),
+            Pending::Asked(asked) => return asked.reply().await,
+            Pending::Answered(result) => {
+                return result.take().map(Reply::Result).ok_or_else(told_already);
+            }
         };
         let outcome = match grace {
             None => call.outcome().await,
@@ -435,9 +531,13 @@ impl PendingCall {
 fn read_outcome(outcome: CallOutcome) -> Result<Reply, CallError> {
     match outcome {
         CallOutcome::Task(task) => Ok(Reply::Task(task)),
-        CallOutcome::Asks(requests, saved) => Ok(Reply::InputRequired { requests, saved }),
+        CallOutcome::Asks(requests, left) => Ok(Reply::InputRequired { requests, left }),
         CallOutcome::Refused(error) => Err(error.into()),
         CallOutcome::Ended(RunEnd::Returned(result)) => Ok(Reply::Result(result)),
+        // Of no tool; a resource's URI is told by who asked for it.
+        CallOutcome::Ended(RunEnd::NotFound) => Err(CallError::Unavailable(
+            "the tool answered as if it were a resource".to_owned(),
+        )),
         CallOutcome::Ended(RunEnd::Failed(error)) => Err(CallError::Tool(error)),
         CallOutcome::Ended(RunEnd::Cancelled(words)) => {
             Err(CallError::Unavailable(words.unwrap_or_else(|| {
@@ -475,8 +575,11 @@ impl From<StartError> for CallError {
             StartError::Draining | StartError::TooManyTasks(_) | StartError::TooManyCalls => {
                 CallError::Busy(error.to_string())
             }
-            // Its own words name no path, and tell the client whether to try again.
-            StartError::Store(StoreError::DiskFull { .. }) => CallError::Busy(error.to_string()),
+            StartError::Round(error) => CallError::Round(error),
+            // Their own words name no path, and tell the client whether to try again.
+            StartError::Store(StoreError::DiskFull { .. } | StoreError::TooManyRounds { .. }) => {
+                CallError::Busy(error.to_string())
+            }
             StartError::Store(error) => {
                 warn!(%error, "a task could not be stored");
                 CallError::Unavailable(

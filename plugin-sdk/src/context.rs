@@ -5,8 +5,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::bindings::longshore::plugin::types;
+pub use crate::bindings::longshore::plugin::types::LogLevel;
 use crate::error::{Error, Result, Stopped};
 use crate::hooks::Hooks;
 use crate::input::{Answers, Confirmation, InputRequest, Response, Root, Sampled, Sampling};
@@ -73,6 +75,23 @@ impl Context {
         // Above 2^53 the bar is off by less than anyone can see.
         self.hooks
             .progress(message.as_ref(), Some(done as f64), Some(total as f64));
+    }
+
+    /// A message for the client that made the call, if it wants messages of this level: a text or
+    /// anything that is JSON. Kept in the task's log as well. For people who look for a cause; the
+    /// host drops what comes too fast.
+    pub fn log(&self, level: LogLevel, data: impl Serialize) {
+        self.hooks.log(level, None, &logged(data));
+    }
+
+    /// [`log`](Self::log) under the name of a part of the plugin.
+    pub fn log_as(&self, logger: &str, level: LogLevel, data: impl Serialize) {
+        self.hooks.log(level, Some(logger), &logged(data));
+    }
+
+    /// A resource of this plugin has changed: clients that subscribed to it are told.
+    pub fn resource_updated(&self, uri: impl AsRef<str>) {
+        self.hooks.resource_updated(uri.as_ref());
     }
 
     /// A place where the tool can stop: ends with [`Error::Stopped`] once the task is being
@@ -222,4 +241,11 @@ impl Context {
             ))),
         }
     }
+}
+
+/// A message that is no JSON still says so: nobody handles a log's failure.
+fn logged(data: impl Serialize) -> String {
+    serde_json::to_string(&data).unwrap_or_else(|error| {
+        Value::String(format!("a message that is no JSON: {error}")).to_string()
+    })
 }

@@ -12,6 +12,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// JSON-RPC's code for a failure inside the tool that is nobody's answer.
 const INTERNAL_ERROR: i32 = -32603;
+/// JSON-RPC's code for parameters that cannot be used.
+const INVALID_PARAMS: i32 = -32602;
 /// MCP's code for a capability the client did not declare.
 const MISSING_CAPABILITY: i32 = -32021;
 
@@ -157,22 +159,30 @@ pub(crate) fn into_wire(
         Error::Cancelled(text) => Err(types::ToolError::Cancelled(Some(text))),
         Error::InvalidArguments(text) => Err(types::ToolError::InvalidArguments(text)),
         Error::Unsupported(_) => Ok(Output::text(error.to_string()).as_error().into_wire()),
-        Error::MissingCapability(ref capability) => {
-            Err(types::ToolError::Failed(types::RpcError {
-                code: MISSING_CAPABILITY,
-                message: error.to_string(),
-                data: Some(json!({ "requiredCapabilities": nested(capability) }).to_string()),
-            }))
+        Error::MissingCapability(_) | Error::Rpc { .. } => {
+            Err(types::ToolError::Failed(into_rpc(error)))
         }
-        Error::Rpc {
-            code,
-            message,
-            data,
-        } => Err(types::ToolError::Failed(types::RpcError {
-            code,
-            message,
-            data: data.map(|data| data.to_string()),
-        })),
+    }
+}
+
+/// What the host is told where there is nothing but a JSON-RPC error: of a resource and a prompt.
+pub(crate) fn into_rpc(error: Error) -> types::RpcError {
+    let message = error.to_string();
+    let (code, data) = match error {
+        Error::Failed(_) | Error::Stopped(_) | Error::Cancelled(_) | Error::Unsupported(_) => {
+            (INTERNAL_ERROR, None)
+        }
+        Error::InvalidArguments(_) => (INVALID_PARAMS, None),
+        Error::MissingCapability(capability) => (
+            MISSING_CAPABILITY,
+            Some(json!({ "requiredCapabilities": nested(&capability) })),
+        ),
+        Error::Rpc { code, data, .. } => (code, data),
+    };
+    types::RpcError {
+        code,
+        message,
+        data: data.map(|data| data.to_string()),
     }
 }
 

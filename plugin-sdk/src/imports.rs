@@ -41,6 +41,14 @@ impl Hooks {
     pub fn external_reference(&self, reference: &str, url: Option<&str>) {
         control::external_reference(reference, url);
     }
+
+    pub fn log(&self, level: types::LogLevel, logger: Option<&str>, data: &str) {
+        control::log(level, logger, data);
+    }
+
+    pub fn resource_updated(&self, uri: &str) {
+        control::resource_updated(uri);
+    }
 }
 
 fn stopped(stopped: control::Stopped) -> Stopped {

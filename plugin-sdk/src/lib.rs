@@ -94,6 +94,62 @@
 //! # }
 //! ```
 //!
+//! # Resources and prompts
+//!
+//! A plugin can be a whole MCP server: things to read under URIs, and prompts that a person starts a
+//! conversation with. They run under the same limits and grants as tools, with the same [`Context`].
+//!
+//! ```
+//! use longshore_plugin::prelude::*;
+//!
+//! const BOOKS: [&str; 2] = ["emma", "persuasion"];
+//!
+//! #[derive(Deserialize)]
+//! struct Page {
+//!     book: String,
+//!     page: String,
+//! }
+//!
+//! fn page(_: &Context, at: Page) -> Result<Option<String>> {
+//!     let exists = BOOKS.contains(&at.book.as_str());
+//!     Ok(exists.then(|| format!("This is page {} of {}.", at.page, at.book)))
+//! }
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Summary {
+//!     /// The book to sum up.
+//!     book: String,
+//!     /// In how many sentences.
+//!     length: Option<String>,
+//! }
+//!
+//! fn summary(_: &Context, args: Summary) -> Result<String> {
+//!     let length = args.length.unwrap_or("three".into());
+//!     Ok(format!("Sum up {} in {length} sentences.", args.book))
+//! }
+//!
+//! longshore_plugin::export! {
+//!     tool("count", "Counts the books.", |_, _: NoArguments| Ok(BOOKS.len().to_string())),
+//!     resource("books://all", "All books", |_| Ok(BOOKS.join("\n"))).mime_type("text/plain"),
+//!     template("books://{book}/{page}", "A page", page).mime_type("text/plain"),
+//!     prompt("summary", "Sums up a book.", summary)
+//!         .complete("book", |_, typed| Suggestions::matching(typed, BOOKS)),
+//! }
+//!
+//! # fn main() {
+//! # use longshore_plugin::Subject;
+//! let host = longshore_plugin::testing::Host::new();
+//! let page = host.read(&offer(), "books://emma/7").unwrap().unwrap();
+//! assert_eq!(page.joined_text(), "This is page 7 of emma.");
+//! assert!(host.read(&offer(), "books://dracula/7").unwrap().is_none());
+//!
+//! let summary = host.prompt(&offer(), "summary", serde_json::json!({ "book": "emma" })).unwrap();
+//! assert_eq!(summary.joined_text(), "Sum up emma in three sentences.");
+//! let books = host.complete(&offer(), Subject::Prompt("summary"), "book", "P", &[]);
+//! assert_eq!(books.values, ["persuasion"]);
+//! # }
+//! ```
+//!
 //! # Errors
 //!
 //! Any [`std::error::Error`] ends a tool with `?`: the caller gets a result that is marked as an
@@ -122,6 +178,8 @@
 #[rustfmt::skip]
 #[doc(hidden)]
 pub mod bindings;
+mod completion;
+mod contents;
 mod context;
 mod error;
 #[doc(hidden)]
@@ -131,21 +189,33 @@ pub mod http;
 #[cfg(target_arch = "wasm32")]
 mod imports;
 mod input;
+mod offer;
 mod output;
+mod prompt;
+mod resource;
 mod schema;
+#[rustfmt::skip]
+#[doc(hidden)]
+pub mod server_bindings;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod tool;
+mod uri_template;
 
 #[cfg(target_arch = "wasm32")]
 use imports as hooks;
 #[cfg(not(target_arch = "wasm32"))]
 use testing as hooks;
 
-pub use context::Context;
+pub use completion::{Suggestions, Typed};
+pub use contents::{Body, Contents, IntoContents};
+pub use context::{Context, LogLevel};
 pub use error::{Error, Result, Stopped};
 pub use input::{Answers, InputRequest, Response, Root, Sampled, Sampling};
+pub use offer::{Offer, Offered, Subject};
 pub use output::{Content, IntoOutput, Output, ResourceBody, Structured};
+pub use prompt::{Conversation, Message, Prompt, Role, prompt};
+pub use resource::{Resource, Template, resource, template};
 pub use schema::form as form_schema;
 pub use tool::{Execution, NoArguments, Recovery, Tool, tool};
 
@@ -157,46 +227,128 @@ pub mod prelude {
     pub use serde::{Deserialize, Serialize};
 
     pub use crate::{
-        Content, Context, Error, InputRequest, NoArguments, Output, Recovery, Response, Result,
-        Sampling, Structured, fail, tool,
+        Content, Contents, Context, Conversation, Error, InputRequest, LogLevel, NoArguments,
+        Output, Recovery, Response, Result, Sampling, Structured, Suggestions, Typed, fail, prompt,
+        resource, template, tool,
     };
 }
 
-/// Registers the tools of a plugin: once in a crate, one [`tool`] a line.
+/// Registers what a plugin offers: once in a crate, one [`tool`](tool()), [`resource`](resource()),
+/// [`template`](template()) or [`prompt`](prompt()) a line.
 ///
-/// It also makes a function `tools()`, by which tests call them.
+/// A plugin of tools alone is a component of the world `plugin`; a line that begins with another
+/// word makes it one of the world `server`. It also makes the functions by which tests call them:
+/// `tools()`, and in a server `offer()`.
 #[macro_export]
 macro_rules! export {
-    ($($tool:expr),+ $(,)?) => {
+    ($(tool($($tool:tt)*) $(.$method:ident($($argument:tt)*))*),+ $(,)?) => {
         /// The tools of this plugin.
         pub fn tools() -> ::std::vec::Vec<$crate::Tool> {
-            #[allow(unused_imports, reason = "the prelude may have brought it")]
-            use $crate::tool;
-            ::std::vec![$($tool),+]
+            ::std::vec![$($crate::tool($($tool)*)$(.$method($($argument)*))*),+]
         }
 
         #[cfg(target_arch = "wasm32")]
         const _: () = {
             struct Component;
 
-            impl $crate::bindings::exports::longshore::plugin::tools::Guest for Component {
-                fn list_tools() -> ::std::vec::Vec<$crate::bindings::longshore::plugin::types::Tool> {
-                    $crate::guest::list_tools(&tools())
-                }
-
-                fn call_tool(
-                    name: ::std::string::String,
-                    arguments: ::std::string::String,
-                ) -> ::std::result::Result<
-                    $crate::bindings::longshore::plugin::types::Output,
-                    $crate::bindings::longshore::plugin::types::ToolError,
-                > {
-                    $crate::guest::call_tool(&tools(), &$crate::guest::context(), &name, &arguments)
-                }
-            }
-
+            $crate::__export_tools!(Component, $crate::bindings);
             $crate::bindings::export!(Component with_types_in $crate::bindings);
         };
+    };
+    ($($line:expr),+ $(,)?) => {
+        /// All that this plugin offers.
+        pub fn offer() -> $crate::Offer {
+            #[allow(unused_imports, reason = "the prelude may have brought them")]
+            use $crate::{prompt, resource, template, tool};
+            $crate::Offer::default()$(.with($line))+
+        }
+
+        /// The tools of this plugin.
+        pub fn tools() -> ::std::vec::Vec<$crate::Tool> {
+            offer().tools
+        }
+
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            struct Component;
+
+            $crate::__export_tools!(Component, $crate::server_bindings);
+            $crate::__export_server!(Component);
+            $crate::server_bindings::export!(Component with_types_in $crate::server_bindings);
+        };
+    };
+}
+
+/// The exports that both worlds have.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_tools {
+    ($component:ident, $($bindings:tt)+) => {
+        impl $($bindings)+::exports::longshore::plugin::tools::Guest for $component {
+            fn list_tools() -> ::std::vec::Vec<$crate::bindings::longshore::plugin::types::Tool> {
+                $crate::guest::list_tools(&tools())
+            }
+
+            fn call_tool(
+                name: ::std::string::String,
+                arguments: ::std::string::String,
+            ) -> ::std::result::Result<
+                $crate::bindings::longshore::plugin::types::Output,
+                $crate::bindings::longshore::plugin::types::ToolError,
+            > {
+                $crate::guest::call_tool(&tools(), &$crate::guest::context(), &name, &arguments)
+            }
+        }
+    };
+}
+
+/// The exports that only a server has.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_server {
+    ($component:ident) => {
+        use $crate::bindings::longshore::plugin::types;
+        use $crate::server_bindings::exports::longshore::plugin::{completion, prompts, resources};
+
+        impl resources::Guest for $component {
+            fn list_resources() -> resources::ResourceList {
+                $crate::guest::list_resources(&offer())
+            }
+
+            fn read_resource(
+                uri: ::std::string::String,
+            ) -> ::std::result::Result<
+                ::std::vec::Vec<types::EmbeddedResource>,
+                resources::ResourceError,
+            > {
+                $crate::guest::read_resource(&offer(), &$crate::guest::context(), &uri)
+            }
+        }
+
+        impl prompts::Guest for $component {
+            fn list_prompts() -> ::std::vec::Vec<prompts::Prompt> {
+                $crate::guest::list_prompts(&offer())
+            }
+
+            fn get_prompt(
+                name: ::std::string::String,
+                arguments: ::std::vec::Vec<(::std::string::String, ::std::string::String)>,
+            ) -> ::std::result::Result<prompts::Conversation, prompts::PromptError> {
+                $crate::guest::get_prompt(&offer(), &$crate::guest::context(), &name, &arguments)
+            }
+        }
+
+        impl completion::Guest for $component {
+            fn complete(
+                subject: completion::Subject,
+                argument: ::std::string::String,
+                value: ::std::string::String,
+                chosen: ::std::vec::Vec<(::std::string::String, ::std::string::String)>,
+            ) -> completion::Suggestions {
+                let context = $crate::guest::context();
+                $crate::guest::complete(&offer(), &context, &subject, &argument, &value, &chosen)
+            }
+        }
     };
 }
 

@@ -1,4 +1,4 @@
-//! What a tool returns.
+//! What a tool returns, and a prompt says.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -45,7 +45,7 @@ pub enum Content {
     },
 }
 
-/// What an embedded resource holds.
+/// What a resource holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResourceBody {
     Text(String),
@@ -72,17 +72,11 @@ impl Output {
     }
 
     pub fn and_image(self, mime_type: &str, data: impl Into<Vec<u8>>) -> Output {
-        self.and(Content::Image {
-            data: data.into(),
-            mime_type: mime_type.into(),
-        })
+        self.and(Content::image(mime_type, data))
     }
 
     pub fn and_audio(self, mime_type: &str, data: impl Into<Vec<u8>>) -> Output {
-        self.and(Content::Audio {
-            data: data.into(),
-            mime_type: mime_type.into(),
-        })
+        self.and(Content::audio(mime_type, data))
     }
 
     pub fn and_resource_text(
@@ -91,11 +85,7 @@ impl Output {
         mime_type: &str,
         text: impl Into<String>,
     ) -> Output {
-        self.and(Content::Resource {
-            uri: uri.into(),
-            mime_type: Some(mime_type.into()),
-            body: ResourceBody::Text(text.into()),
-        })
+        self.and(Content::resource_text(uri, mime_type, text))
     }
 
     pub fn and_resource_bytes(
@@ -104,11 +94,7 @@ impl Output {
         mime_type: &str,
         data: impl Into<Vec<u8>>,
     ) -> Output {
-        self.and(Content::Resource {
-            uri: uri.into(),
-            mime_type: Some(mime_type.into()),
-            body: ResourceBody::Bytes(data.into()),
-        })
+        self.and(Content::resource_bytes(uri, mime_type, data))
     }
 
     pub fn and_resource_link(self, uri: impl Into<String>, name: impl Into<String>) -> Output {
@@ -156,7 +142,45 @@ impl Output {
 }
 
 impl Content {
-    fn into_wire(self) -> types::Content {
+    pub fn image(mime_type: &str, data: impl Into<Vec<u8>>) -> Content {
+        Content::Image {
+            data: data.into(),
+            mime_type: mime_type.into(),
+        }
+    }
+
+    pub fn audio(mime_type: &str, data: impl Into<Vec<u8>>) -> Content {
+        Content::Audio {
+            data: data.into(),
+            mime_type: mime_type.into(),
+        }
+    }
+
+    pub fn resource_text(
+        uri: impl Into<String>,
+        mime_type: &str,
+        text: impl Into<String>,
+    ) -> Content {
+        Content::Resource {
+            uri: uri.into(),
+            mime_type: Some(mime_type.into()),
+            body: ResourceBody::Text(text.into()),
+        }
+    }
+
+    pub fn resource_bytes(
+        uri: impl Into<String>,
+        mime_type: &str,
+        data: impl Into<Vec<u8>>,
+    ) -> Content {
+        Content::Resource {
+            uri: uri.into(),
+            mime_type: Some(mime_type.into()),
+            body: ResourceBody::Bytes(data.into()),
+        }
+    }
+
+    pub(crate) fn into_wire(self) -> types::Content {
         match self {
             Content::Text(text) => types::Content::Text(text),
             Content::Image { data, mime_type } => {
@@ -185,11 +209,29 @@ impl Content {
             } => types::Content::Resource(types::EmbeddedResource {
                 uri,
                 mime_type,
-                body: match body {
-                    ResourceBody::Text(text) => types::ResourceBody::Text(text),
-                    ResourceBody::Bytes(data) => types::ResourceBody::Blob(data),
-                },
+                body: body.into_wire(),
             }),
+        }
+    }
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Content {
+        Content::Text(text)
+    }
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Content {
+        Content::Text(text.into())
+    }
+}
+
+impl ResourceBody {
+    pub(crate) fn into_wire(self) -> types::ResourceBody {
+        match self {
+            ResourceBody::Text(text) => types::ResourceBody::Text(text),
+            ResourceBody::Bytes(data) => types::ResourceBody::Blob(data),
         }
     }
 }

@@ -25,6 +25,8 @@
 //! assert_eq!(host.checkpoints::<u32>(), [1, 2, 3, 4, 5]);
 //! ```
 
+mod server;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -42,6 +44,7 @@ use crate::output::Output;
 
 #[cfg(feature = "http")]
 pub use crate::http::{HttpAnswers, answer_http};
+pub use server::Logged;
 
 /// A double of the host. Methods that script it come first; ask it afterwards what happened.
 pub struct Host {
@@ -59,6 +62,8 @@ struct State {
     progress: Vec<Progress>,
     asked: Vec<types::InputRequest>,
     reference: Option<(String, Option<String>)>,
+    logged: Vec<Logged>,
+    updated: Vec<String>,
 }
 
 /// One report of progress.
@@ -99,6 +104,8 @@ impl Host {
                 progress: Vec::new(),
                 asked: Vec::new(),
                 reference: None,
+                logged: Vec::new(),
+                updated: Vec::new(),
             })),
         }
     }
@@ -345,6 +352,18 @@ impl Hooks {
 
     pub fn external_reference(&self, reference: &str, url: Option<&str>) {
         self.state.borrow_mut().reference = Some((reference.into(), url.map(String::from)));
+    }
+
+    pub fn log(&self, level: types::LogLevel, logger: Option<&str>, data: &str) {
+        self.state.borrow_mut().logged.push(Logged {
+            level,
+            logger: logger.map(String::from),
+            data: serde_json::from_str(data).expect("a message is JSON"),
+        });
+    }
+
+    pub fn resource_updated(&self, uri: &str) {
+        self.state.borrow_mut().updated.push(uri.into());
     }
 }
 

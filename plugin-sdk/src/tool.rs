@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::bindings::longshore::plugin::types;
+use crate::bindings::longshore::plugin::types::{self, WhenLeft};
 pub use crate::bindings::longshore::plugin::types::{Execution, Recovery};
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -98,6 +98,7 @@ where
                 questions: Vec::new(),
                 ttl_ms: None,
                 poll_interval_ms: None,
+                when_left: WhenLeft::Cancel,
             },
             annotations: types::Annotations {
                 read_only: None,
@@ -156,6 +157,14 @@ impl Tool {
     pub fn cancel_grace(mut self, grace: Duration) -> Tool {
         self.declaration.traits.cancel_grace_ms =
             Some(u32::try_from(grace.as_millis()).unwrap_or(u32::MAX));
+        self
+    }
+
+    /// Lets a call go on as a task when a client that takes no tasks leaves it, instead of stopping
+    /// the tool: the call's first progress message names the task, which `longshore task` reads. Only
+    /// of a tool that is neither [`inline`](Self::inline) nor [`task`](Self::task).
+    pub fn detach_when_left(mut self) -> Tool {
+        self.declaration.traits.when_left = WhenLeft::Detach;
         self
     }
 

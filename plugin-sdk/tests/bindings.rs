@@ -9,10 +9,12 @@ use std::path::Path;
 fn the_bindings_were_generated_from_the_contract_as_it_is() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let contract = digest::of_contract(&here.join("../wit")).expect("wit/ can be read");
-    let bindings =
-        std::fs::read_to_string(here.join("src/bindings.rs")).expect("src/bindings.rs can be read");
-    assert!(
-        bindings.contains(&digest::line(contract)),
-        "wit/ has changed: run `cargo run --manifest-path plugin-sdk/generate/Cargo.toml`"
-    );
+    for bindings in ["src/bindings.rs", "src/server_bindings.rs"] {
+        let source = std::fs::read_to_string(here.join(bindings)).expect("the file can be read");
+        assert!(
+            source.contains(&digest::line(contract)),
+            "wit/ has changed since {bindings} was made: run \
+             `cargo run --manifest-path plugin-sdk/generate/Cargo.toml`"
+        );
+    }
 }

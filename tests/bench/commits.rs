@@ -76,6 +76,7 @@ pub fn open_store(directory: &std::path::Path) -> anyhow::Result<Store> {
         queue_max: 1_024,
         cache_bytes: 64 << 20,
         free_disk_min_bytes: 0,
+        tenant_rounds_max_bytes: 1 << 20,
     };
     Ok(Store::open(
         directory,
@@ -146,6 +147,7 @@ pub fn new_task(phase: Phase) -> NewTask {
         cancel: None,
         inputs: BTreeMap::new(),
         external_reference: None,
+        trace: None,
     };
     NewTask {
         task,

@@ -7,6 +7,8 @@ use futures_util::StreamExt;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
+use super::record::record;
+
 const VERSION: &str = "2026-07-28";
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
@@ -116,15 +118,18 @@ impl Client {
         let headers = response.headers().clone();
         let is_stream = content_type(&headers).starts_with("text/event-stream");
         let body = if is_stream {
-            let mut messages = Messages::new(response);
+            let mut messages = Messages::new(method, response);
             let mut last = Value::Null;
             while let Some(message) = messages.next().await {
                 last = message;
             }
             last
         } else {
-            let text = response.text().await.ok()?;
-            serde_json::from_str(&text).unwrap_or(Value::String(text))
+            let body = body_of(&response.text().await.ok()?);
+            if body.is_object() {
+                record(VERSION, Some(method), &body);
+            }
+            body
         };
         Some(Reply {
             status,
@@ -136,14 +141,14 @@ impl Client {
     /// Sends a request and reads its answer as a stream of messages.
     pub async fn stream(&self, method: &str, params: Value) -> Messages {
         let body = self.body(method, params);
-        Messages::new(self.send(method, &body).await)
+        Messages::new(method, self.send(method, &body).await)
     }
 
     /// [`stream`](Self::stream) of a host that may die at any moment.
     pub async fn try_stream(&self, method: &str, params: Value) -> Option<Messages> {
         let body = self.body(method, params);
         let response = self.try_send(method, &body).await.ok()?;
-        Some(Messages::new(response))
+        Some(Messages::new(method, response))
     }
 
     /// Sends bytes as they are, with the headers a client would send, unless overridden.
@@ -159,8 +164,10 @@ impl Client {
         }
         let response = request.body(body).send().await.expect("the host answers");
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = response.text().await.unwrap();
-        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        let body = body_of(&response.text().await.unwrap());
+        if body.is_object() {
+            record(VERSION, None, &body);
+        }
         Reply {
             status,
             headers,
@@ -272,6 +279,8 @@ impl Client {
 
 /// The messages of an SSE stream.
 pub struct Messages {
+    /// The request's.
+    method: String,
     chunks: futures_util::stream::BoxStream<'static, reqwest::Result<axum::body::Bytes>>,
     buffer: Vec<u8>,
     pub status: u16,
@@ -279,8 +288,9 @@ pub struct Messages {
 }
 
 impl Messages {
-    fn new(response: reqwest::Response) -> Messages {
+    fn new(method: &str, response: reqwest::Response) -> Messages {
         Messages {
+            method: method.to_owned(),
             status: response.status().as_u16(),
             headers: response.headers().clone(),
             chunks: response.bytes_stream().boxed(),
@@ -290,6 +300,12 @@ impl Messages {
 
     /// The next message; None at the end. A plain JSON answer is a stream of one.
     pub async fn next(&mut self) -> Option<Value> {
+        let message = self.read().await?;
+        record(VERSION, Some(&self.method), &message);
+        Some(message)
+    }
+
+    async fn read(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = find(&self.buffer, b"\n\n") {
                 let event: Vec<u8> = self.buffer.drain(..end + 2).collect();
@@ -307,6 +323,11 @@ impl Messages {
             }
         }
     }
+}
+
+/// A body as JSON, or the text that is none.
+fn body_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
 /// An event's data as JSON; none for comments.

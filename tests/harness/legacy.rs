@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
+use super::record::record;
+
 /// A client with an open session. Clones share it.
 #[derive(Clone)]
 pub struct LegacyClient {
@@ -65,7 +67,7 @@ impl LegacyClient {
         assert_eq!(response.status(), 200);
         let session = response.headers()["mcp-session-id"].to_str().unwrap();
         client.session = session.to_owned();
-        let mut stream = LegacyStream::new(Value::from(0), response);
+        let mut stream = client.read_stream(Value::from(0), Some("initialize"), response);
         client.initialized = stream.next().await.unwrap()["result"].clone();
         let agreed = client.initialized["protocolVersion"].as_str().unwrap();
         client.version = agreed.to_owned();
@@ -89,7 +91,23 @@ impl LegacyClient {
         let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let response = self.post(&body).await;
         assert_eq!(response.status(), 200, "{method}");
-        LegacyStream::new(id, response)
+        self.read_stream(id, Some(method), response)
+    }
+
+    fn read_stream(
+        &self,
+        id: Value,
+        method: Option<&str>,
+        response: reqwest::Response,
+    ) -> LegacyStream {
+        LegacyStream {
+            id,
+            last_event_id: None,
+            revision: self.version.clone(),
+            method: method.map(str::to_owned),
+            chunks: response.bytes_stream().boxed(),
+            buffer: String::new(),
+        }
     }
 
     pub async fn call(&self, tool: &str, arguments: Value) -> Value {
@@ -137,7 +155,7 @@ impl LegacyClient {
         }
         let response = request.send().await.expect("the host answers");
         assert_eq!(response.status(), 200);
-        LegacyStream::new(Value::Null, response)
+        self.read_stream(Value::Null, None, response)
     }
 
     /// Closes the session; the answer's status.
@@ -182,20 +200,14 @@ pub struct LegacyStream {
     /// The request's.
     pub id: Value,
     pub last_event_id: Option<String>,
+    revision: String,
+    /// The request's; none on the session's own stream and the rest of one.
+    method: Option<String>,
     chunks: futures_util::stream::BoxStream<'static, reqwest::Result<axum::body::Bytes>>,
     buffer: String,
 }
 
 impl LegacyStream {
-    fn new(id: Value, response: reqwest::Response) -> LegacyStream {
-        LegacyStream {
-            id,
-            last_event_id: None,
-            chunks: response.bytes_stream().boxed(),
-            buffer: String::new(),
-        }
-    }
-
     /// The next message; None at the end.
     pub async fn next(&mut self) -> Option<Value> {
         loop {
@@ -203,6 +215,7 @@ impl LegacyStream {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
                 self.buffer = rest;
                 if let Some(message) = self.read(&event) {
+                    record(&self.revision, self.method.as_deref(), &message);
                     return Some(message);
                 }
             }

@@ -4,6 +4,7 @@ mod client;
 mod command;
 mod host;
 mod legacy;
+mod record;
 mod server;
 mod stdio;
 

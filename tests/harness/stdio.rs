@@ -1,5 +1,6 @@
 //! A `longshore stdio` process, and both sides of its pipes.
 
+use std::collections::HashMap;
 use std::process::{ExitStatus, Stdio};
 
 use serde_json::{Value, json};
@@ -7,6 +8,10 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::Setup;
+use super::record::record;
+
+const MODERN: &str = "2026-07-28";
+const LEGACY: &str = "2025-06-18";
 
 /// A running process; killed when dropped.
 pub struct StdioHost {
@@ -14,11 +19,20 @@ pub struct StdioHost {
     stdin: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
     next_id: u64,
+    /// The methods of the requests sent, by id.
+    methods: HashMap<String, String>,
+    /// What the client speaks.
+    revision: &'static str,
 }
 
 impl StdioHost {
     pub fn start(setup: &Setup) -> StdioHost {
+        StdioHost::start_with(setup, &[])
+    }
+
+    pub fn start_with(setup: &Setup, arguments: &[&str]) -> StdioHost {
         let mut command: Command = setup.command("stdio");
+        command.args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(Stdio::inherit());
         let mut child = command.spawn().expect("the binary starts");
@@ -28,6 +42,8 @@ impl StdioHost {
             lines: BufReader::new(stdout).lines(),
             child,
             next_id: 1,
+            methods: HashMap::new(),
+            revision: MODERN,
         }
     }
 
@@ -47,13 +63,17 @@ impl StdioHost {
         let line = self.lines.next_line().await.unwrap()?;
         let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
         assert_eq!(message["jsonrpc"], "2.0", "{message:#}");
+        let answered = message.get("method").is_none();
+        let method = self.methods.get(&message["id"].to_string());
+        let method = method.filter(|_| answered).map(String::as_str);
+        record(self.revision, method, &message);
         Some(message)
     }
 
     /// Sends a request of the modern era; its id.
     pub async fn ask(&mut self, method: &str, params: Value) -> Value {
         let mut params = params;
-        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
         params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({
             "elicitation": {"form": {}},
             "extensions": {"io.modelcontextprotocol/tasks": {}},
@@ -65,6 +85,7 @@ impl StdioHost {
     pub async fn ask_bare(&mut self, method: &str, params: Value) -> Value {
         let id = Value::from(self.next_id);
         self.next_id += 1;
+        self.methods.insert(id.to_string(), method.to_owned());
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
             .await;
         id
@@ -89,10 +110,11 @@ impl StdioHost {
     /// A handshake of the legacy era.
     pub async fn initialize(&mut self) -> Value {
         let params = json!({
-            "protocolVersion": "2025-06-18",
+            "protocolVersion": LEGACY,
             "capabilities": {"elicitation": {}},
             "clientInfo": {"name": "tests", "version": "1"},
         });
+        self.revision = LEGACY;
         let id = self.ask_bare("initialize", params).await;
         let answer = self.answer(&id).await;
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))

@@ -8,12 +8,17 @@ import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
+import { startRecorder } from "./recorder.mjs";
+
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const binary = process.env.LONGSHORE ?? join(root, "target/release/longshore");
 const built = process.env.LONGSHORE_PLUGINS ?? join(root, "target/guests/plugins");
 
-/** Where MCP is served, once it is; what the host said; and how to end it. */
-export async function startHost(plugins) {
+/**
+ * Where MCP is served, once it is; what the host said; and how to end it. `onRequest` is told the body
+ * of each request, and where the plugins are, before the host is.
+ */
+export async function startHost(plugins, onRequest) {
   const directory = await mkdtemp(join(tmpdir(), "longshore-protocol-"));
   const served = join(directory, "plugins");
   for (const plugin of plugins) {
@@ -38,11 +43,12 @@ export async function startHost(plugins) {
       if (found) resolve(found[1]);
     });
   });
+  const recorder = await startRecorder(url, (body) => onRequest?.(body, served));
   return {
-    url,
-    directory: served,
+    url: recorder.url,
     output: () => output,
     async stop() {
+      recorder.stop();
       host.kill("SIGTERM");
       await ended;
       process.removeListener("exit", kill);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use longshore::scheduler::{Asks, CallOutcome, RunEnd, Saved};
+use longshore::scheduler::{Asks, CallOutcome, Left, RunEnd, Saved};
 use longshore::task::{Answer, CallResult, InputKey, RpcError};
 use longshore::wasm::{DirectoryGrant, Grants};
 
@@ -89,7 +89,7 @@ async fn a_question_ends_the_run_and_its_answer_comes_with_the_next() {
             .unwrap();
         call.outcome().await
     };
-    let CallOutcome::Asks(requests, mut saved) = call(Saved::default()).await else {
+    let CallOutcome::Asks(requests, Left::State(mut saved)) = call(Saved::default()).await else {
         panic!("it did not ask");
     };
     assert_eq!(requests[0].key.as_str(), "go");

@@ -112,6 +112,7 @@ impl Fixture {
             queue_max: 64,
             cache_bytes: 8 << 20,
             free_disk_min_bytes: 0,
+            tenant_rounds_max_bytes: 1 << 20,
         };
         let clock = Clock::system();
         let store = Store::open(
@@ -218,6 +219,9 @@ pub fn submission(tool: &str, argument: &str) -> Submission {
             ..Abilities::default()
         },
         ttl: Some(Duration::from_secs(3_600)),
+        trace: None,
+        operation: Default::default(),
+        listener: None,
     }
 }
 
@@ -230,6 +234,8 @@ fn scheduler_limits() -> SchedulerLimits {
         tenant_calls_running_max: 16,
         call_wait_max: Duration::from_secs(5),
         held_instances_max: 8,
+        round_hold: Duration::from_secs(60),
+        tenant_rounds_held_max: 8,
         park_after: Duration::ZERO,
         save_interval: Duration::from_millis(5),
         sweep_interval: Duration::from_secs(3_600),

@@ -36,7 +36,7 @@ async fn a_plugin_is_loaded_and_declares_its_tools() {
     );
     assert!(component.imports().is_sorted());
 
-    let tools = sandbox.list_tools(&component).await.unwrap();
+    let tools = sandbox.list(&component).await.unwrap().tools;
     let echo = tools.iter().find(|tool| tool.name == "echo").unwrap();
     assert_eq!(echo.traits.execution, Execution::Auto);
     assert_eq!(echo.traits.cancel_grace, Some(Duration::from_millis(1_500)));
@@ -198,7 +198,7 @@ async fn a_harmed_component_is_loaded_or_refused_and_never_a_crash() {
         match sandbox.load(&wasm).await {
             Ok(component) => {
                 // What still compiles may do anything but harm.
-                let _ = sandbox.list_tools(&component).await;
+                let _ = sandbox.list(&component).await;
             }
             Err(LoadError::Compiler(what)) => panic!("case {case}: the compiler failed: {what}"),
             Err(error) => assert!(!error.to_string().is_empty()),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::load::{LoadedPlugin, PluginError, load_plugin, read_manifest_text};
 use super::manifest::Manifest;
+use super::offers::find_taken;
 use super::place::{Fingerprint, place_name, places};
 use super::{Snapshot, Sources, grants};
 use crate::config::Given;
@@ -82,6 +83,28 @@ impl Known {
     }
 }
 
+/// What serves while the sources are looked at.
+#[derive(Clone, Copy)]
+struct Serving<'a> {
+    snapshot: &'a Snapshot,
+    /// The names of plugins whose places are still there.
+    staying: &'a BTreeSet<String>,
+}
+
+impl Serving<'_> {
+    /// Whoever serves a URI keeps it: a plugin that is added must not take it over.
+    fn check_free(
+        &self,
+        plugin: LoadedPlugin,
+        loaded: &[LoadedPlugin],
+    ) -> Result<LoadedPlugin, PluginError> {
+        match find_taken(&plugin, loaded, self.snapshot, self.staying) {
+            Some((uri, owner)) => Err(PluginError::TakenUri { uri, owner }),
+            None => Ok(plugin),
+        }
+    }
+}
+
 /// What plugins are loaded with.
 pub struct Loader<'a> {
     pub sandbox: &'a Sandbox,
@@ -120,6 +143,11 @@ impl Loader<'_> {
             let seen = known.0.get(place);
             !seen.is_some_and(|seen| serving.plugins.contains_key(&seen.name))
         });
+        let staying: BTreeSet<String> = places
+            .iter()
+            .filter_map(|place| known.0.get(place))
+            .map(|seen| seen.name.clone())
+            .collect();
         let mut next = BTreeMap::new();
         let mut names = BTreeSet::new();
         for place in places {
@@ -130,6 +158,10 @@ impl Loader<'_> {
                     None => continue,
                 }
             } else {
+                let serving = Serving {
+                    snapshot: serving,
+                    staying: &staying,
+                };
                 self.look(&place, before, serving, &mut names, &mut loaded)
                     .await
             };
@@ -144,7 +176,7 @@ impl Loader<'_> {
         &self,
         place: &Path,
         before: Option<&Seen>,
-        serving: &Snapshot,
+        serving: Serving<'_>,
         names: &mut BTreeSet<String>,
         loaded: &mut Loaded,
     ) -> Seen {
@@ -159,8 +191,8 @@ impl Loader<'_> {
         // A version that fails leaves the one before it serving, under its own name (I8).
         let served = before
             .map(|before| &before.name)
-            .filter(|name| serving.plugins.contains_key(*name));
-        let mut failed = |name: String, error: PluginError| {
+            .filter(|name| serving.snapshot.plugins.contains_key(*name));
+        let failed = |loaded: &mut Loaded, name: String, error: PluginError| {
             let name = served.cloned().unwrap_or(name);
             loaded.fail(fingerprint.clone(), name, before, &error)
         };
@@ -168,19 +200,22 @@ impl Loader<'_> {
             .and_then(|(text, path)| Ok((Manifest::parse(&text, &path)?, text)));
         let (manifest, text) = match manifest {
             Ok(read) => read,
-            Err(error) => return failed(place_name(place), error),
+            Err(error) => return failed(loaded, place_name(place), error),
         };
         let name = manifest.name.clone();
         if names.contains(&name) {
             let key = format!("{name} ({})", place_name(place));
-            return failed(key, PluginError::DuplicatePlugin(name));
+            return failed(loaded, key, PluginError::DuplicatePlugin(name));
         }
         let none = Given::default();
         let given = self.given.get(&name).unwrap_or(&none);
         let effective = Arc::new(grants::effective(&manifest.grants, given));
         let max_bytes = self.sources.component_max_bytes;
         let grants = effective.clone();
-        let outcome = match load_plugin(self.sandbox, place, manifest, grants, max_bytes).await {
+        let checked = load_plugin(self.sandbox, place, manifest, grants, max_bytes)
+            .await
+            .and_then(|plugin| serving.check_free(plugin, &loaded.plugins));
+        let outcome = match checked {
             Ok(plugin) => {
                 let digest = plugin.plugin.digest;
                 let kept = self.sandbox.keep_manifest(digest, &name, text).await;
@@ -200,7 +235,7 @@ impl Loader<'_> {
                 }
             }
             Err(error) => {
-                let mut seen = failed(name.clone(), error);
+                let mut seen = failed(loaded, name.clone(), error);
                 if seen.name == name {
                     seen.grants = Some(effective.clone());
                     loaded.grants.insert(name, effective);

@@ -1,4 +1,4 @@
-//! Which plugins and tools there are. Readers take a [`Snapshot`]; a change makes a new one. It
+//! Which plugins there are, and what they offer. Readers take a [`Snapshot`]; a change makes a new one. It
 //! never runs a tool on its own account and never gives a grant the operator did not (I5).
 
 pub mod grants;
@@ -6,9 +6,11 @@ pub mod known;
 pub mod load;
 pub mod manifest;
 mod naming;
+pub mod offers;
 pub mod place;
 mod runner;
 mod sweep;
+mod template;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +24,7 @@ pub use self::sweep::Sweeper;
 pub use self::watching::{CANCEL_DIR, Watch};
 
 use self::known::{Known, Loader};
+use self::offers::{Prompt, Resource, Template};
 use crate::config::{Config, Given, Limits};
 use crate::task::Digest;
 use crate::wasm::{Component, Declaration, Grants, Sandbox, SandboxLimits};
@@ -37,6 +40,7 @@ struct Inner {
     sources: Sources,
     given: BTreeMap<String, Given>,
     snapshot: watch::Sender<Arc<Snapshot>>,
+    changes: Changes,
     /// How often the sources were looked at and something was loaded or dropped.
     looks: watch::Sender<u64>,
     /// Held over a reload: one at a time, or an older one could overwrite a newer.
@@ -55,11 +59,44 @@ pub struct Sources {
     pub component_max_bytes: u64,
 }
 
-/// All tools at one moment.
+/// A list that clients see and may keep until it changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    Tools,
+    Prompts,
+    /// Resources and their templates.
+    Resources,
+}
+
+/// How often each list changed.
+#[derive(Default)]
+struct Changes {
+    tools: watch::Sender<u64>,
+    prompts: watch::Sender<u64>,
+    resources: watch::Sender<u64>,
+}
+
+impl Changes {
+    fn of(&self, list: List) -> &watch::Sender<u64> {
+        match list {
+            List::Tools => &self.tools,
+            List::Prompts => &self.prompts,
+            List::Resources => &self.resources,
+        }
+    }
+}
+
+/// Everything that is offered at one moment.
 #[derive(Clone, Default)]
 pub struct Snapshot {
     /// By the name clients see, which is also the order of `tools/list`.
     pub tools: BTreeMap<String, Arc<Tool>>,
+    /// As the tools.
+    pub prompts: BTreeMap<String, Arc<Prompt>>,
+    /// By URI.
+    pub resources: BTreeMap<String, Arc<Resource>>,
+    /// By the template's text.
+    pub templates: BTreeMap<String, Arc<Template>>,
     pub plugins: BTreeMap<String, Arc<Plugin>>,
     /// Plugins that could not be loaded, or not in their newest version, with the reason (I8).
     pub failures: BTreeMap<String, String>,
@@ -123,6 +160,7 @@ impl Catalog {
                 sources,
                 given,
                 snapshot: watch::Sender::new(Arc::default()),
+                changes: Changes::default(),
                 looks: watch::Sender::new(0),
                 known: Mutex::default(),
             }),
@@ -149,11 +187,13 @@ impl Catalog {
         };
         let loaded = loader.load(&mut known, &before, held).await;
         let after = Arc::new(naming::assemble(loaded, &before));
-        inner.snapshot.send_if_modified(|snapshot| {
-            *snapshot = after.clone();
-            // Whoever lists tools hears only of what a list would show.
-            !naming::is_same(&before, &after)
-        });
+        inner.snapshot.send_replace(after.clone());
+        // Whoever follows a list hears only of what it would show.
+        for list in [List::Tools, List::Prompts, List::Resources] {
+            if !naming::is_same(list, &before, &after) {
+                inner.changes.of(list).send_modify(|changes| *changes += 1);
+            }
+        }
         inner.looks.send_modify(|looks| *looks += 1);
         after
     }
@@ -163,14 +203,14 @@ impl Catalog {
         self.inner.snapshot.borrow().clone()
     }
 
-    /// Resolves when the sources were looked at, whether or not the tools changed.
+    /// Resolves when the sources were looked at, whether or not anything changed.
     pub fn looks(&self) -> watch::Receiver<u64> {
         self.inner.looks.subscribe()
     }
 
-    /// Resolves when the tools changed since the receiver last looked.
-    pub fn changes(&self) -> watch::Receiver<Arc<Snapshot>> {
-        self.inner.snapshot.subscribe()
+    /// Resolves when the list changed since the receiver last looked.
+    pub fn changes(&self, list: List) -> watch::Receiver<u64> {
+        self.inner.changes.of(list).subscribe()
     }
 }
 

@@ -1,11 +1,15 @@
 //! Makes a snapshot of loaded plugins: which versions serve, and the names clients see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::known::Loaded;
 use super::load::{CheckedTool, LoadedPlugin};
-use super::{Plugin, Snapshot, Tool};
+use super::offers::{keep_resources, name_prompts, put_resources};
+use super::{List, Plugin, Snapshot, Tool};
+
+/// MCP allows 128; a prefix of the plugin's name must fit, too.
+pub const TOOL_NAME_MAX: usize = 64;
 
 /// Grants remembered of plugins that were removed; beyond them, those kept on disk are read.
 const GRANTS_MAX: usize = 2_000;
@@ -24,12 +28,17 @@ pub fn assemble(loaded: Loaded, before: &Snapshot) -> Snapshot {
         ..Snapshot::default()
     };
     let mut tools = Vec::new();
+    let mut prompts = Vec::new();
     for LoadedPlugin {
         plugin,
         tools: checked,
+        mut offers,
         ..
     } in plugins
     {
+        put_resources(&mut snapshot, &plugin, &mut offers);
+        let own = offers.prompts.into_iter();
+        prompts.extend(own.map(|prompt| (plugin.clone(), prompt)));
         tools.extend(
             checked
                 .into_iter()
@@ -46,6 +55,10 @@ pub fn assemble(loaded: Loaded, before: &Snapshot) -> Snapshot {
                 .values()
                 .filter(|tool| tool.plugin.name == *name);
             tools.extend(kept.cloned().map(Candidate::Kept));
+            let own = before.prompts.values();
+            let kept = own.filter(|prompt| prompt.plugin.name == *name);
+            prompts.extend(kept.map(|prompt| (prompt.plugin.clone(), prompt.entry.clone())));
+            keep_resources(&mut snapshot, before, name);
         }
     }
     for (name, grants) in &before.grants {
@@ -54,15 +67,31 @@ pub fn assemble(loaded: Loaded, before: &Snapshot) -> Snapshot {
         }
     }
     snapshot.tools = name_tools(tools);
+    snapshot.prompts = name_prompts(prompts);
     snapshot
 }
 
-/// Whether both show clients the same.
-pub fn is_same(a: &Snapshot, b: &Snapshot) -> bool {
-    a.tools.len() == b.tools.len()
-        && a.tools.iter().zip(&b.tools).all(|((_, a), (_, b))| {
-            Arc::ptr_eq(a, b) || (a.name == b.name && a.declaration == b.declaration)
-        })
+/// Whether a list shows clients the same in both.
+pub fn is_same(list: List, a: &Snapshot, b: &Snapshot) -> bool {
+    match list {
+        List::Tools => equal(&a.tools, &b.tools, |a, b| a.declaration == b.declaration),
+        List::Prompts => equal(&a.prompts, &b.prompts, |a, b| a.entry == b.entry),
+        List::Resources => {
+            equal(&a.resources, &b.resources, |a, b| a.entry == b.entry)
+                && equal(&a.templates, &b.templates, |a, b| a.checked == b.checked)
+        }
+    }
+}
+
+fn equal<T>(
+    a: &BTreeMap<String, Arc<T>>,
+    b: &BTreeMap<String, Arc<T>>,
+    is_same: impl Fn(&T, &T) -> bool,
+) -> bool {
+    let mut pairs = a.iter().zip(b);
+    a.len() == b.len()
+        && pairs
+            .all(|((name, a), (other, b))| name == other && (Arc::ptr_eq(a, b) || is_same(a, b)))
 }
 
 enum Candidate {
@@ -123,31 +152,47 @@ fn rename(tool: &Tool, name: String) -> Option<Arc<Tool>> {
 }
 
 fn name_tools(candidates: Vec<Candidate>) -> BTreeMap<String, Arc<Tool>> {
-    let mut owners: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for candidate in &candidates {
-        owners
-            .entry(candidate.own_name().to_owned())
-            .or_default()
-            .push(candidate.plugin().to_owned());
-    }
-    for (name, plugins) in owners.iter().filter(|(_, plugins)| plugins.len() > 1) {
-        tracing::warn!(
-            "several plugins have a tool `{name}` ({}); each is served as `plugin__{name}`",
-            plugins.join(", ")
-        );
-    }
+    let owned = candidates
+        .iter()
+        .map(|candidate| (candidate.own_name(), candidate.plugin()));
+    let shared = shared("tool", owned);
     candidates
         .into_iter()
         .filter_map(|candidate| {
             let own = candidate.own_name();
-            let name = seen_name(own, candidate.plugin(), owners[own].len() > 1);
+            let name = seen_name(own, candidate.plugin(), shared.contains(own));
             candidate.named(name.clone()).map(|tool| (name, tool))
         })
         .collect()
 }
 
+/// The names that several plugins have.
+pub fn shared<'a>(kind: &str, owned: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeSet<String> {
+    let mut owners: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, plugin) in owned {
+        owners.entry(name).or_default().push(plugin);
+    }
+    owners.retain(|_, plugins| plugins.len() > 1);
+    for (name, plugins) in &owners {
+        tracing::warn!(
+            "several plugins have a {kind} `{name}` ({}); each is served as `plugin__{name}`",
+            plugins.join(", ")
+        );
+    }
+    owners.into_keys().map(str::to_owned).collect()
+}
+
+/// `__` is what stands between the plugin and the tool where two plugins have the same name.
+pub fn is_tool_name(name: &str) -> bool {
+    (1..=TOOL_NAME_MAX).contains(&name.len())
+        && !name.contains("__")
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
+}
+
 /// The name clients see. No tool has `__` in its own name, so a prefixed one can't collide.
-fn seen_name(tool: &str, plugin: &str, is_shared: bool) -> String {
+pub fn seen_name(tool: &str, plugin: &str, is_shared: bool) -> String {
     match is_shared {
         true => format!("{plugin}__{tool}"),
         false => tool.to_owned(),
@@ -157,6 +202,16 @@ fn seen_name(tool: &str, plugin: &str, is_shared: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tool_names_are_those_every_client_takes() {
+        for name in ["greet", "getUser", "admin.tools-list_2", "a_b_"] {
+            assert!(is_tool_name(name), "{name}");
+        }
+        for name in ["", "a b", "a__b", "ü", "a/b", &"x".repeat(65)] {
+            assert!(!is_tool_name(name), "{name}");
+        }
+    }
 
     #[test]
     fn a_tool_keeps_its_name_until_another_plugin_has_it() {

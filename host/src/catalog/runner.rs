@@ -10,7 +10,7 @@ use super::grants::effective;
 use super::manifest::{Asked, MANIFEST_FILE, Manifest};
 use super::{Catalog, Tool};
 use crate::config::Given;
-use crate::scheduler::{Call, Run, RunEnd, Runner};
+use crate::scheduler::{Call, Operation, Run, RunEnd, Runner};
 use crate::task::{RpcError, ToolRef};
 use crate::wasm::{Component, Grants};
 
@@ -28,7 +28,10 @@ impl Runner for Catalog {
             };
             match resolved {
                 Ok((component, grants)) => {
-                    let tool = catalog.tool(&call.tool);
+                    let tool = match &call.operation {
+                        Operation::CallTool => catalog.tool(&call.tool),
+                        _ => None,
+                    };
                     let end = catalog
                         .inner
                         .sandbox

@@ -9,6 +9,7 @@ use dialoguer::{Input, MultiSelect, Select};
 use serde_json::{Map, Number, Value};
 
 use super::answers::{self, Field, FieldKind, Question, QuestionKind};
+use super::asked::bounds;
 use super::{terminal, text};
 
 /// What a person did with a question.
@@ -67,7 +68,11 @@ fn ask_blocking(question: &Question) -> io::Result<Asked> {
         QuestionKind::Url(url) => visit(url),
         QuestionKind::Form(fields) => match fields.as_slice() {
             [] => choose_action("Go ahead?", "Yes").map(|action| action.finish(Map::new())),
-            [field] if field.kind == FieldKind::Boolean => confirm(field),
+            [field] => match &field.kind {
+                FieldKind::Boolean => confirm(field),
+                FieldKind::One(options) if field.required => pick(field, options),
+                _ => fill(std::slice::from_ref(field)),
+            },
             fields => fill(fields),
         },
         QuestionKind::Other(method) => {
@@ -143,6 +148,29 @@ fn confirm(field: &Field) -> io::Result<Value> {
     })
 }
 
+/// Nor does a single choice.
+fn pick(field: &Field, options: &[(String, String)]) -> io::Result<Value> {
+    let titles = titles(options);
+    let mut shown: Vec<&str> = titles.iter().map(String::as_str).collect();
+    shown.extend([DECLINE, DISMISS]);
+    let default = default_choice(field, options);
+    Ok(match select(&label(field), &shown, default)? {
+        Some(index) if index < options.len() => {
+            let value = Value::String(options[index].0.clone());
+            answers::accept(Some(Map::from_iter([(field.name.clone(), value)])))
+        }
+        Some(index) if index == options.len() => answers::decline(),
+        _ => answers::dismiss(),
+    })
+}
+
+fn default_choice(field: &Field, options: &[(String, String)]) -> usize {
+    let default = options
+        .iter()
+        .position(|(value, _)| field.default.as_ref().is_some_and(|d| d == value));
+    default.unwrap_or(0)
+}
+
 fn fill(fields: &[Field]) -> io::Result<Value> {
     loop {
         let mut content = Map::new();
@@ -178,12 +206,10 @@ fn ask_field(field: &Field) -> io::Result<Option<Value>> {
             Ok(chosen.map(|index| Value::Bool(index == 0)))
         }
         FieldKind::One(options) => {
-            let default = options
-                .iter()
-                .position(|(value, _)| field.default.as_ref().is_some_and(|d| d == value));
+            let default = default_choice(field, options);
             let titles = titles(options);
             let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-            let chosen = choose_option(&prompt, &titles, default.unwrap_or(0), field.required)?;
+            let chosen = choose_option(&prompt, &titles, default, field.required)?;
             Ok(chosen.map(|index| Value::String(options[index].0.clone())))
         }
         FieldKind::Many {
@@ -314,15 +340,6 @@ fn parse_line(line: &str, field: &Field) -> Result<Value, String> {
             Ok(Value::String(line.to_owned()))
         }
         _ => Err("this field is chosen, not typed".to_owned()),
-    }
-}
-
-fn bounds<T: std::fmt::Display>(min: Option<T>, max: Option<T>) -> String {
-    match (min, max) {
-        (Some(min), Some(max)) => format!("from {min} to {max}"),
-        (Some(min), None) => format!("at least {min}"),
-        (None, Some(max)) => format!("at most {max}"),
-        (None, None) => "any".to_owned(),
     }
 }
 

@@ -130,11 +130,10 @@ pub async fn start(
         display.hide();
         let open = answers::questions(&questions.input_requests);
         let collected = follow::collect(&open, manner).await.map_err(|why| {
-            let asked: Vec<&str> = open.iter().map(|q| q.message.as_str()).collect();
-            let asked = text::plain_line(&asked.join("; "), 400);
             Failure::failed(format!(
-                "the tool asks before it starts, and {why}: {asked}\n\
-                 call it from a terminal, or confirm everything with --yes"
+                "the tool asks before it starts, and {why}:\n{}\n\
+                 call it from a terminal, or confirm everything with --yes",
+                follow::described(&open)
             ))
         })?;
         let Some(responses) = collected else {

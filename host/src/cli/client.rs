@@ -15,6 +15,10 @@ use serde_json::{Map, Value, json};
 use super::sse::Parser;
 use super::wire::{CallReply, ClientError, Progress, Round, TaskState, ToolInfo};
 
+/// Where a host listens that was told nothing else.
+pub const DEFAULT_URL: &str = "http://127.0.0.1:7331/mcp";
+pub const URL_VARIABLE: &str = "LONGSHORE_URL";
+
 const PROTOCOL_VERSION: &str = "2026-07-28";
 const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -63,6 +67,15 @@ impl Client {
             token,
             next_id: AtomicU64::new(1),
         })
+    }
+
+    /// What a command needs to be told to reach this host, for commands that are shown to a person.
+    pub fn flags(&self) -> String {
+        let usual = std::env::var(URL_VARIABLE).unwrap_or_else(|_| DEFAULT_URL.to_owned());
+        match self.url.as_str() == usual {
+            true => String::new(),
+            false => format!(" --url {}", self.url),
+        }
     }
 
     /// Every tool of the host.
@@ -212,7 +225,11 @@ impl Client {
         }
         let sent = request.send().await;
         let response = sent.map_err(|error| unreachable(self.url.as_str(), &error))?;
-        Ok((id, response))
+        match (response.status(), &self.token) {
+            (StatusCode::UNAUTHORIZED, None) => Err(ClientError::NoToken),
+            (StatusCode::UNAUTHORIZED, Some(_)) => Err(ClientError::UnknownToken),
+            _ => Ok((id, response)),
+        }
     }
 }
 
@@ -293,9 +310,6 @@ async fn read_json(response: Response) -> Result<Value, ClientError> {
             let limit = BODY_MAX_BYTES >> 20;
             return Err(ClientError::Malformed(format!("more than {limit} MiB")));
         }
-    }
-    if status == StatusCode::UNAUTHORIZED {
-        return Err(ClientError::Unauthorised);
     }
     match serde_json::from_slice::<Value>(&body) {
         Ok(message) if message.get("jsonrpc").is_some() => into_result(message),

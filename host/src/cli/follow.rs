@@ -13,7 +13,7 @@ use super::client::{Client, Listening};
 use super::exit::{Exit, Failure};
 use super::progress::Display;
 use super::wire::{ClientError, TaskState, TaskStatus};
-use super::{render, text};
+use super::{asked, render, text};
 
 /// Polling keeps to what the host wishes, within these bounds.
 const POLL_MIN: Duration = Duration::from_millis(250);
@@ -91,7 +91,7 @@ pub async fn follow(client: &Client, id: &str, manner: Manner) -> Result<Exit, F
     let mut answered = BTreeSet::new();
     loop {
         let state = tokio::select! {
-            state = watch.next() => state.map_err(|error| lost(error, id))?,
+            state = watch.next() => state.map_err(|error| lost(error, client, id))?,
             _ = tokio::signal::ctrl_c() => {
                 display.hide();
                 match on_interrupt(client, id).await? {
@@ -119,7 +119,7 @@ pub async fn follow(client: &Client, id: &str, manner: Manner) -> Result<Exit, F
         display.hide();
         match collect(&open, manner)
             .await
-            .map_err(|why| cannot_answer(&why, id, &open))?
+            .map_err(|why| cannot_answer(&why, client, id, &open))?
         {
             Some(responses) => {
                 if send(client, id, responses).await? {
@@ -147,7 +147,9 @@ pub async fn collect(
     let mut responses = Map::new();
     for question in questions {
         let answer = if manner.yes {
-            answers::yes(question)?
+            let answer = answers::yes(question)?;
+            tell(question, &answer);
+            answer
         } else if ask::is_interactive() {
             let asked = ask::ask(question.clone()).await;
             match asked.map_err(|error| format!("the terminal can't be used: {error}"))? {
@@ -162,6 +164,15 @@ pub async fn collect(
     Ok(Some(responses))
 }
 
+/// Says what was answered for a person, to a question that may have allowed an effect.
+fn tell(question: &Question, answer: &Value) {
+    let message = text::plain_lines(&question.message, 400, "  ");
+    eprintln!("{} {}", text::yellow("?"), text::bold(&message));
+    let content = answer.get("content").map(Value::to_string);
+    let content = text::plain_line(content.as_deref().unwrap_or_default(), 400);
+    eprintln!("  {}", text::dim(&format!("answered by --yes: {content}")));
+}
+
 /// Sends answers; false when the host refused them, so that they are asked again.
 async fn send(client: &Client, id: &str, responses: Map<String, Value>) -> Result<bool, Failure> {
     match client.answer(id, responses).await {
@@ -171,7 +182,7 @@ async fn send(client: &Client, id: &str, responses: Map<String, Value>) -> Resul
             eprintln!("{} {message}", text::yellow("not taken:"));
             Ok(false)
         }
-        Err(error) => Err(lost(error, id)),
+        Err(error) => Err(lost(error, client, id)),
     }
 }
 
@@ -194,28 +205,24 @@ async fn on_interrupt(client: &Client, id: &str) -> Result<Option<Exit>, Failure
             Ok(None)
         }
         Ok(Some(_)) => {
-            detached(id);
+            detached(client, id);
             Ok(Some(Exit::Done))
         }
         // Interrupted again, or nobody there: leave, and lose nothing.
         Ok(None) | Err(_) => {
-            detached(id);
+            detached(client, id);
             Ok(Some(Exit::Interrupted))
         }
     }
 }
 
 /// Says how to come back to a task.
-pub fn detached(id: &str) {
+fn detached(client: &Client, id: &str) {
+    let flags = client.flags();
     eprintln!("the task goes on: {id}");
-    eprintln!(
-        "{}",
-        text::dim(&format!("  longshore task watch {id}     to follow it"))
-    );
-    eprintln!(
-        "{}",
-        text::dim(&format!("  longshore task cancel {id}    to stop it"))
-    );
+    let watch = format!("  longshore task watch {id}{flags}     to follow it");
+    let cancel = format!("  longshore task cancel {id}{flags}    to stop it");
+    eprintln!("{}\n{}", text::dim(&watch), text::dim(&cancel));
 }
 
 /// Prints the end of a task.
@@ -234,7 +241,7 @@ fn report(state: &TaskState, manner: Manner) -> Exit {
                 render::json(&state.raw);
             }
             let message = state.status_message.as_deref().unwrap_or_default();
-            let message = text::plain_line(message, 400);
+            let message = text::plain_lines(message, 2_000, "  ");
             eprintln!("{}", text::yellow(&cancelled_line(&message)));
             Exit::Cancelled
         }
@@ -246,7 +253,7 @@ fn report(state: &TaskState, manner: Manner) -> Exit {
                 Some(error) => error.message.as_str(),
                 None => state.status_message.as_deref().unwrap_or("no reason given"),
             };
-            let message = text::plain_line(message, 400);
+            let message = text::plain_lines(message, 2_000, "  ");
             eprintln!("{} {message}", text::red("failed:"));
             Exit::Failed
         }
@@ -270,25 +277,36 @@ pub fn result_exit(result: &Value) -> Exit {
     }
 }
 
-fn lost(error: ClientError, id: &str) -> Failure {
+fn lost(error: ClientError, client: &Client, id: &str) -> Failure {
     let is_away = matches!(error, ClientError::Unreachable { .. });
     let mut failure = Failure::from(error);
     if is_away {
+        let flags = client.flags();
         failure.message +=
-            &format!("\nthe task is kept; follow it later: longshore task watch {id}");
+            &format!("\nthe task is kept; follow it later: longshore task watch {id}{flags}");
     }
     failure
 }
 
-fn cannot_answer(why: &str, id: &str, open: &[Question]) -> Failure {
-    let messages: Vec<String> = open
-        .iter()
-        .map(|question| format!("  {}", text::plain_line(&question.message, 400)))
-        .collect();
+fn cannot_answer(why: &str, client: &Client, id: &str, open: &[Question]) -> Failure {
+    let flags = client.flags();
     Failure::failed(format!(
         "the task waits for an answer, and {why}:\n{}\nanswer with `longshore task answer {id} \
-         KEY=VALUE` (open: {}), or confirm everything with --yes",
-        messages.join("\n"),
-        answers::open_names(open)
+         KEY=VALUE{flags}`, or confirm everything with --yes",
+        described(open)
     ))
+}
+
+/// Each question with what it takes.
+pub fn described(open: &[Question]) -> String {
+    let mut lines = Vec::new();
+    for question in open {
+        lines.push(format!(
+            "  {}",
+            text::plain_lines(&question.message, 400, "  ")
+        ));
+        let takes = asked::lines(question);
+        lines.extend(takes.into_iter().map(|line| format!("    {line}")));
+    }
+    lines.join("\n")
 }

@@ -4,6 +4,7 @@
 mod answers;
 mod arguments;
 mod ask;
+mod asked;
 mod call;
 mod client;
 mod compile;
@@ -80,11 +81,7 @@ enum Command {
 #[derive(Args, Clone, Debug)]
 pub struct HostArgs {
     /// The host's MCP address
-    #[arg(
-        long,
-        env = "LONGSHORE_URL",
-        default_value = "http://127.0.0.1:7331/mcp"
-    )]
+    #[arg(long, env = client::URL_VARIABLE, default_value = client::DEFAULT_URL)]
     pub url: String,
     /// The tenant's token
     #[arg(long, env = "LONGSHORE_TOKEN", hide_env_values = true)]

@@ -4,8 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::text;
 use super::wire::{Reference, TaskState};
+use super::{answers, asked, text};
 
 /// Prints a `CallToolResult` to standard output.
 pub fn result(result: &Value, as_json: bool) {
@@ -74,6 +74,11 @@ pub fn reference(reference: &Reference) -> String {
     }
 }
 
+/// Where the second column of a task's lines begins.
+const COLUMN: &str = "         ";
+/// Words of a tool shown in one place.
+const WORDS_MAX_CHARS: usize = 2_000;
+
 /// Prints a task as it is now.
 pub fn task(state: &TaskState, as_json: bool) {
     if as_json {
@@ -84,7 +89,7 @@ pub fn task(state: &TaskState, as_json: bool) {
     println!("task     {}", text::plain_line(&state.task_id, 128));
     println!("status   {}", state.status.as_str());
     if let Some(message) = &progress.message {
-        println!("message  {}", text::plain_line(message, 400));
+        println!("message  {}", words(message));
     }
     if let (Some(done), Some(total)) = (progress.done, progress.total) {
         println!("done     {done} of {total}");
@@ -98,22 +103,23 @@ pub fn task(state: &TaskState, as_json: bool) {
     if let Some(reference) = state.reference() {
         println!("outside  {}", self::reference(&reference));
     }
-    for question in super::answers::questions(&state.input_requests) {
-        println!("asks     {}", text::plain_line(&question.message, 400));
-        let names = super::answers::open_names(std::slice::from_ref(&question));
-        println!("         answer with {names}");
+    for question in answers::questions(&state.input_requests) {
+        println!("asks     {}", words(&question.message));
+        for line in asked::lines(&question) {
+            println!("{COLUMN}{line}");
+        }
     }
     if let Some(error) = &state.error {
-        println!(
-            "error    {} ({})",
-            text::plain_line(&error.message, 400),
-            error.code
-        );
+        println!("error    {} ({})", words(&error.message), error.code);
     }
     if let Some(value) = &state.result {
         println!();
         result(value, false);
     }
+}
+
+fn words(text: &str) -> String {
+    text::plain_lines(text, WORDS_MAX_CHARS, COLUMN)
 }
 
 #[cfg(test)]

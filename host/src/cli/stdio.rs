@@ -14,20 +14,23 @@ use tokio::time::{Instant, sleep};
 use super::exit::{Exit, Failure};
 use super::serve::Stop;
 use super::text;
-use crate::app::{LocalHost, socket_path};
+use crate::app::{LocalHost, introduction, socket_path};
 use crate::config::{Config, Overrides};
 use crate::store::OpenError;
+use crate::task::{IdError, TenantId};
 
 const EXAMPLES: &str = "\
 Examples:
   longshore stdio
   longshore stdio --plugins /opt/plugins --data-dir ~/.local/share/longshore
+  longshore stdio --tenant ada               beside a `longshore serve` with tenants
 
 A client starts it: its configuration names this command. Several clients may share a data
 directory; one process holds it, the others pass everything on to that one.
 
-It ends when its standard input does. Tasks go on at the next start, also of `longshore serve`
-without tenants.";
+It ends when its standard input does. Tasks go on at the next start, also of `longshore serve`.
+They belong to the tenant `local`, which is everybody's on a host without tenants, or to the one
+that --tenant names.";
 
 /// How often the other host is looked for while it starts or stops.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
@@ -50,6 +53,13 @@ pub struct StdioArgs {
     /// One plugin's directory, beside the others; may be given several times
     #[arg(long, value_name = "DIR")]
     pub plugin: Vec<PathBuf>,
+    /// Whose tasks the client sees and makes
+    #[arg(long, value_name = "NAME", default_value = "local", value_parser = read_tenant)]
+    pub tenant: TenantId,
+}
+
+fn read_tenant(text: &str) -> Result<TenantId, IdError> {
+    TenantId::parse(text)
 }
 
 /// Who serves the client.
@@ -69,9 +79,9 @@ pub async fn run(args: StdioArgs) -> Result<Exit, Failure> {
     // Signals that come while the host starts must not be lost.
     let mut stop = Stop::listen()?;
     match find(&config).await? {
-        Served::Here(host) => serve(host, stop).await,
+        Served::Here(host) => serve(host, args.tenant, stop).await,
         Served::There(stream) => tokio::select! {
-            bridged = bridge(stream) => bridged,
+            bridged = bridge(stream, &args.tenant) => bridged,
             () = stop.wait() => Ok(Exit::Done),
         },
     }
@@ -108,7 +118,7 @@ fn unreachable_host(socket: &Path, error: &anyhow::Error) -> Failure {
     ))
 }
 
-async fn serve(host: LocalHost, mut stop: Stop) -> Result<Exit, Failure> {
+async fn serve(host: LocalHost, tenant: TenantId, mut stop: Stop) -> Result<Exit, Failure> {
     for (name, reason) in &host.tools().failures {
         eprintln!(
             "{} {}: {}",
@@ -117,7 +127,7 @@ async fn serve(host: LocalHost, mut stop: Stop) -> Result<Exit, Failure> {
             text::plain(reason)
         );
     }
-    let mut serving = tokio::spawn(host.serve_stdio());
+    let mut serving = tokio::spawn(host.serve_stdio(tenant));
     let ended = tokio::select! {
         ended = &mut serving => {
             // Other clients' processes go through this one.
@@ -148,8 +158,10 @@ async fn serve(host: LocalHost, mut stop: Stop) -> Result<Exit, Failure> {
 }
 
 /// Passes everything on, both ways, until the client or the other host ends.
-async fn bridge(stream: UnixStream) -> Result<Exit, Failure> {
+async fn bridge(stream: UnixStream, tenant: &TenantId) -> Result<Exit, Failure> {
     let (mut from_host, mut to_host) = stream.into_split();
+    let introduced = to_host.write_all(introduction(tenant).as_bytes()).await;
+    introduced.map_err(|error| Failure::failed(format!("the connection broke: {error}")))?;
     let (ended, mut client_ended) = oneshot::channel();
     let up = tokio::spawn(async move {
         copy(&mut tokio::io::stdin(), &mut to_host).await?;

@@ -180,8 +180,8 @@ async fn rest(
         .collect();
     let manner = Manner { yes, json: false };
     let collected = follow::collect(&left, manner).await.map_err(|why| {
-        let names = answers::open_names(&left);
-        Failure::usage(format!("{why}; answer with KEY=VALUE (open: {names})"))
+        let open = follow::described(&left);
+        Failure::usage(format!("{why}; answer with KEY=VALUE:\n{open}"))
     })?;
     collected.ok_or_else(|| Failure::interrupted("interrupted; nothing was answered"))
 }

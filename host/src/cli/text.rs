@@ -46,6 +46,17 @@ pub fn plain_line(text: &str, chars_max: usize) -> String {
     }
 }
 
+/// The same with its lines kept, all but the first behind `indent`.
+pub fn plain_lines(text: &str, chars_max: usize, indent: &str) -> String {
+    let text = plain(text);
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    let text = lines.join(&format!("\n{indent}"));
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
 fn is_direction_mark(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -73,5 +84,6 @@ mod tests {
     fn tool_output_can_not_drive_the_terminal() {
         assert_eq!(plain("a\u{1b}[2Jb\u{8}\r\nc\u{202e}"), "a[2Jb\nc");
         assert_eq!(plain_line("one\ntwo three", 7), "one two…");
+        assert_eq!(plain_lines("one\ntwo\n", 20, "> "), "one\n> two");
     }
 }

@@ -18,8 +18,12 @@ pub enum ClientError {
     BadUrl(String),
     #[error("can't reach the host at {url}: {reason}. Is `longshore serve` running there?")]
     Unreachable { url: String, reason: String },
-    #[error("the host refused the token; give a tenant's token with --token or LONGSHORE_TOKEN")]
-    Unauthorised,
+    #[error("the host wants a tenant's token; give one with --token or LONGSHORE_TOKEN")]
+    NoToken,
+    #[error(
+        "the host does not know this token; give a tenant's token with --token or LONGSHORE_TOKEN"
+    )]
+    UnknownToken,
     #[error("the host answered with status {status}: {text}")]
     Status { status: u16, text: String },
     #[error("{}", .0.message)]

@@ -20,6 +20,8 @@ pub struct Limits {
     /// From a request's first byte to its body's last.
     pub request_body_timeout_ms: u64,
     pub connections_max: u64,
+    /// How long a client may leave what it is sent unread before its connection is closed.
+    pub write_timeout_ms: u64,
     /// How long an `auto` tool may take before its call becomes a task.
     pub call_grace_ms: u64,
     /// Calls answered within their request, all tenants together.
@@ -28,6 +30,8 @@ pub struct Limits {
     pub tenant_calls_running_max: u64,
     /// How long a call waits for one of those places before it is refused.
     pub call_wait_max_ms: u64,
+    /// How long a resource, a prompt or suggestions may take, a client's answers included.
+    pub read_timeout_ms: u64,
     /// Tasks that run at once, all tenants together.
     pub tasks_running_max: u64,
     /// Tasks of one tenant that run at once.
@@ -36,6 +40,15 @@ pub struct Limits {
     pub tasks_unfinished_max: u64,
     /// Instances that wait for an answer in memory, because their tool can't be parked.
     pub held_instances_max: u64,
+    /// How long such an instance waits for the answers to a call without a task.
+    pub round_hold_ms: u64,
+    /// Calls of one tenant that wait so.
+    pub tenant_rounds_held_max: u64,
+    /// What the calls of one tenant leave with the host between rounds, because it is too large for
+    /// their clients to carry.
+    pub tenant_rounds_max_bytes: u64,
+    /// Age at which the key that seals what clients carry is replaced.
+    pub request_state_key_max_age_ms: u64,
     /// Linear memory of one instance.
     pub memory_max_bytes: u64,
     /// A component's file.
@@ -90,14 +103,20 @@ impl Default for Limits {
             request_body_max_bytes: MIB,
             request_body_timeout_ms: 10 * SECOND_MS,
             connections_max: 1_024,
+            write_timeout_ms: 30 * SECOND_MS,
             call_grace_ms: 250,
             calls_running_max: 128,
             tenant_calls_running_max: 64,
             call_wait_max_ms: 10 * SECOND_MS,
+            read_timeout_ms: 60 * SECOND_MS,
             tasks_running_max: 64,
             tenant_tasks_running_max: 32,
             tasks_unfinished_max: 1_000,
             held_instances_max: 64,
+            round_hold_ms: 120 * SECOND_MS,
+            tenant_rounds_held_max: 16,
+            tenant_rounds_max_bytes: 64 * MIB,
+            request_state_key_max_age_ms: DAY_MS,
             memory_max_bytes: 64 * MIB,
             component_max_bytes: 32 * MIB,
             component_keep_ms: DAY_MS,
@@ -157,19 +176,25 @@ impl Limits {
     /// The upper ends keep arithmetic and allocations sane; they are not recommendations. The
     /// instances together stay below the thousand slots a 4 GiB reservation each allows.
     #[rustfmt::skip]
-    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 34] {
+    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 40] {
         [
             ("request_body_max_bytes", self.request_body_max_bytes, KIB..=256 * MIB),
             ("request_body_timeout_ms", self.request_body_timeout_ms, 100..=600 * SECOND_MS),
             ("connections_max", self.connections_max, 1..=65_535),
+            ("write_timeout_ms", self.write_timeout_ms, 100..=3_600 * SECOND_MS),
             ("call_grace_ms", self.call_grace_ms, 0..=60 * SECOND_MS),
             ("calls_running_max", self.calls_running_max, 1..=300),
             ("tenant_calls_running_max", self.tenant_calls_running_max, 1..=300),
             ("call_wait_max_ms", self.call_wait_max_ms, 0..=600 * SECOND_MS),
+            ("read_timeout_ms", self.read_timeout_ms, 10..=3_600 * SECOND_MS),
             ("tasks_running_max", self.tasks_running_max, 1..=300),
             ("tenant_tasks_running_max", self.tenant_tasks_running_max, 1..=300),
             ("tasks_unfinished_max", self.tasks_unfinished_max, 1..=1_000_000),
             ("held_instances_max", self.held_instances_max, 0..=300),
+            ("round_hold_ms", self.round_hold_ms, 100..=600 * SECOND_MS),
+            ("tenant_rounds_held_max", self.tenant_rounds_held_max, 0..=300),
+            ("tenant_rounds_max_bytes", self.tenant_rounds_max_bytes, 64 * KIB..=16 * GIB),
+            ("request_state_key_max_age_ms", self.request_state_key_max_age_ms, 3_600 * SECOND_MS..=365 * DAY_MS),
             ("memory_max_bytes", self.memory_max_bytes, MIB..=4 * GIB),
             ("component_max_bytes", self.component_max_bytes, KIB..=GIB),
             ("component_keep_ms", self.component_keep_ms, SECOND_MS..=365 * DAY_MS),

@@ -1,22 +1,25 @@
 //! Accepts connections, as many as there is room for, and ends them in order.
 
+use std::convert::Infallible;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_io_timeout::TimeoutStream;
 
 use super::HttpOptions;
+use super::connections::{Activity, Answer, Connections};
 
-/// How long to wait when the system has no descriptor left for a connection: closing ones give
-/// theirs back.
+/// How long to wait when every connection is busy, or the system has no descriptor left for one:
+/// those that close give theirs back.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until `shutdown` becomes true, then lets open requests finish for a while.
@@ -34,16 +37,19 @@ pub async fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(options.head_timeout)
         .max_header_size(options.head_max_bytes);
-    let mut connections = JoinSet::new();
+    let mut connections = Connections::new(options.connections_max);
     loop {
-        // At the limit nothing is accepted, and the kernel's queue holds back whoever comes.
-        let has_room = connections.len() < options.connections_max;
+        // While all are busy nothing is accepted, and the kernel's queue holds back whoever comes.
+        let has_room = connections.has_room();
         tokio::select! {
             () = ending(&mut shutdown) => break,
             accepted = listener.accept(), if has_room => match accepted {
                 Ok((stream, _)) => {
-                    let router = router.clone();
-                    connections.spawn(connection(server.clone(), stream, router, shutdown.clone()));
+                    let (server, router) = (server.clone(), router.clone());
+                    let (shutdown, unread) = (shutdown.clone(), options.write_timeout);
+                    connections.open(|activity| {
+                        connection(server, bounded(stream, unread), router, activity, shutdown)
+                    });
                 }
                 Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {
@@ -51,16 +57,17 @@ pub async fn serve(
                     sleep(ACCEPT_PAUSE).await;
                 }
             },
-            Some(_) = connections.join_next() => {}
+            Some(()) = connections.one_ended() => {}
+            () = sleep(ACCEPT_PAUSE), if !has_room => {}
         }
     }
     drop(listener);
     let finished = timeout(options.drain_timeout, async {
-        while connections.join_next().await.is_some() {}
+        while connections.one_ended().await.is_some() {}
     });
     if finished.await.is_err() {
         tracing::warn!(
-            open = connections.len(),
+            open = connections.count(),
             "closing connections that did not finish in time"
         );
         connections.shutdown().await;
@@ -70,13 +77,16 @@ pub async fn serve(
 
 async fn connection(
     server: http1::Builder,
-    stream: TcpStream,
+    stream: Pin<Box<TimeoutStream<TcpStream>>>,
     router: Router,
+    activity: Activity,
     mut shutdown: watch::Receiver<bool>,
 ) {
-    // Messages are small and waited for.
-    let _ = stream.set_nodelay(true);
-    let service = TowerToHyperService::new(router);
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(|request| {
+        let (busy, answer) = (activity.busy(), router.call(request));
+        async { Ok::<_, Infallible>(answer.await?.map(|body| Answer::new(body, busy))) }
+    });
     let mut serving = pin!(server.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
@@ -89,6 +99,16 @@ async fn connection(
         // A client that goes away is no fault of the host.
         tracing::debug!(%error, "a connection ended early");
     }
+}
+
+/// A client that leaves what it is sent unread holds an answer's memory, and its tool, no longer
+/// than `unread`.
+fn bounded(stream: TcpStream, unread: Duration) -> Pin<Box<TimeoutStream<TcpStream>>> {
+    // Messages are small and waited for.
+    let _ = stream.set_nodelay(true);
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(unread));
+    Box::pin(stream)
 }
 
 /// Resolves when the host shuts down, also when whoever would say so is gone.

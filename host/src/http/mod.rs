@@ -3,6 +3,7 @@
 //! methods.
 
 mod auth;
+mod connections;
 mod guard;
 mod listener;
 mod options;

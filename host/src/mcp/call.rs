@@ -1,5 +1,5 @@
 //! `tools/call`: reads the call, starts it, and answers with a result, a task or questions, after
-//! progress on the call's own stream when the client asked for it.
+//! progress and messages on the call's own stream when the client asked for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +9,18 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use http::HeaderMap;
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
+use super::client::Client;
 use super::envelope::{Request, text_of};
 use super::error::Refusal;
 use super::measure::Measure;
+use super::notice::{Notice, Told};
 use super::request_state::{Binding, Sealer};
 use super::wire::{self, Object};
-use super::{Output, RequestId, headers as mirrored, tasks};
-use crate::service::{CallError, CallRequest, PendingCall, Reply, Service};
+use super::{Method, Output, RequestId, headers as mirrored, tasks};
+use crate::service::{CallError, CallRequest, Listener, Message, PendingCall, Reply, Service};
 use crate::task::{CallResult, Progress, TenantId};
 
 /// How long a call with a progress token may stay silent before its stream begins. A call that is
@@ -32,13 +34,20 @@ const FALLBACK_NOTICE: &str = "this call runs within its request, because the cl
 /// Waits for a call's reply; dropping it stops the tool.
 type Waiting = BoxFuture<'static, Result<Reply, CallError>>;
 
+/// Messages that a call may be ahead of its client's reading; more are dropped.
+pub const HEARD_MAX: usize = 128;
+
 /// What it takes to answer once the reply is there.
-struct Answering {
-    id: RequestId,
-    is_fallback: bool,
-    tool: String,
-    arguments: Map<String, Value>,
-    tenant: TenantId,
+pub struct Answering {
+    pub service: Service,
+    pub sealer: Arc<Sealer>,
+    pub id: RequestId,
+    pub method: Method,
+    pub notice: Notice,
+    /// The tool, the prompt or the resource.
+    pub tool: String,
+    pub arguments: Map<String, Value>,
+    pub tenant: TenantId,
 }
 
 pub async fn call(
@@ -62,10 +71,11 @@ pub async fn call(
         tool: &tool,
         arguments: &arguments,
     };
-    let saved = match read_state(request)? {
-        Some(state) => Some(sealer.open(&binding, &state)?),
+    let earlier = match read_state(request)? {
+        Some(state) => Some(sealer.open(service, &binding, &state)?),
         None => None,
     };
+    let (listener, heard) = hear(&request.client, can_stream);
     let started = service
         .call(CallRequest {
             tenant: tenant.clone(),
@@ -73,34 +83,59 @@ pub async fn call(
             arguments: arguments.clone(),
             abilities: request.client.abilities,
             takes_tasks: request.client.takes_tasks,
-            saved,
+            earlier,
             responses: tasks::read_responses(request)?.unwrap_or_default(),
             live: None,
+            trace: request.client.trace.clone(),
+            listener,
         })
         .await;
-    let mut answering = Answering {
+    let answering = Answering {
+        service: service.clone(),
+        sealer: Arc::clone(sealer),
         id: request.id.clone(),
-        is_fallback: false,
+        method: request.method,
+        notice: Notice::none(),
         tool,
         arguments,
         tenant: tenant.clone(),
     };
+    respond(answering, started, &request.client, heard, can_stream).await
+}
+
+/// Who hears what a call says, and what was heard: of a request that names a level, and whose
+/// sender reads more than the answer.
+pub fn hear(
+    client: &Client,
+    can_stream: bool,
+) -> (Option<Listener>, Option<mpsc::Receiver<Message>>) {
+    let Some(level) = client.log_level.filter(|_| can_stream) else {
+        return (None, None);
+    };
+    let (sender, heard) = mpsc::channel(HEARD_MAX);
+    (Some(Listener { level, sender }), Some(heard))
+}
+
+/// Answers what was started: with a stream when the client wants to hear how it goes.
+pub async fn respond(
+    mut answering: Answering,
+    started: Result<PendingCall, CallError>,
+    client: &Client,
+    heard: Option<mpsc::Receiver<Message>>,
+    can_stream: bool,
+) -> Result<Output, Refusal> {
     let pending = match started {
         Ok(pending) => pending,
-        Err(error) => return answering.message(sealer, Err(error)).map(Output::Message),
+        Err(error) => return answering.message(Err(error)).await.map(Output::Message),
     };
-    answering.is_fallback = pending.is_fallback;
-    match &request.client.progress_token {
-        Some(token) if can_stream => {
-            let token = token.clone();
-            answer_with_progress(answering, sealer, pending, token).await
-        }
-        _ => {
-            let mut pending = pending;
-            let reply = pending.reply().await;
-            answering.message(sealer, reply).map(Output::Message)
-        }
+    answering.notice = Notice::new(&pending, FALLBACK_NOTICE);
+    let token = client.progress_token.clone().filter(|_| can_stream);
+    if token.is_some() || heard.is_some() {
+        return answer_with_progress(answering, pending, token, heard).await;
     }
+    let mut pending = pending;
+    let reply = pending.reply().await;
+    answering.message(reply).await.map(Output::Message)
 }
 
 fn read_name(request: &Request) -> Result<String, Refusal> {
@@ -123,7 +158,7 @@ fn read_arguments(request: &Request) -> Result<Map<String, Value>, Refusal> {
     })
 }
 
-fn read_state(request: &Request) -> Result<Option<String>, Refusal> {
+pub fn read_state(request: &Request) -> Result<Option<String>, Refusal> {
     let Some(raw) = request.params.request_state else {
         return Ok(None);
     };
@@ -134,14 +169,15 @@ fn read_state(request: &Request) -> Result<Option<String>, Refusal> {
 
 impl Answering {
     /// The response to the call.
-    fn message(&self, sealer: &Sealer, reply: Result<Reply, CallError>) -> Result<Bytes, Refusal> {
+    async fn message(&self, reply: Result<Reply, CallError>) -> Result<Bytes, Refusal> {
         Ok(match reply {
             Ok(Reply::Result(result)) => self.completed(&result),
             Ok(Reply::Task(task)) => wire::response(&self.id, |out| {
                 tasks::write_created(out, &task);
             }),
-            Ok(Reply::InputRequired { requests, saved }) => {
-                let state = sealer.seal(&self.binding(), &saved)?;
+            Ok(Reply::InputRequired { requests, left }) => {
+                let binding = self.binding();
+                let state = self.sealer.seal(&self.service, &binding, left).await?;
                 wire::response(&self.id, |out| {
                     out.text("resultType", "input_required");
                     tasks::write_input_requests(out, &requests);
@@ -162,7 +198,7 @@ impl Answering {
     fn binding(&self) -> Binding<'_> {
         Binding {
             tenant: &self.tenant,
-            method: super::Method::ToolsCall.as_str(),
+            method: self.method.as_str(),
             tool: &self.tool,
             arguments: &self.arguments,
         }
@@ -170,17 +206,24 @@ impl Answering {
 
     fn completed(&self, result: &CallResult) -> Bytes {
         wire::response(&self.id, |out| {
-            write_completed(out, result, self.is_fallback);
+            write_completed(out, result, self.notice.of_result());
+            if self.method == Method::ResourcesRead {
+                // How long contents stay true is its plugin's secret.
+                out.integer("ttlMs", 0).text("cacheScope", "private");
+            }
         })
     }
 }
 
-fn write_completed(out: &mut Object, result: &CallResult, is_fallback: bool) {
+fn write_completed(out: &mut Object, result: &CallResult, told: Option<Told>) {
     out.text("resultType", "complete").members(&result.json);
     wire::result_meta(out, |meta| {
-        if is_fallback {
+        if let Some(told) = told {
             meta.flag("longshore/synchronous", true)
-                .text("longshore/synchronousReason", FALLBACK_NOTICE);
+                .text("longshore/synchronousReason", &told.reason);
+            if let Some(task) = told.task {
+                meta.text("longshore/task", &task);
+            }
         }
     });
 }
@@ -202,32 +245,41 @@ pub fn failure(text: &str) -> CallResult {
 
 /// Answers plainly if the reply is there soon, else with a stream.
 async fn answer_with_progress(
-    answering: Answering,
-    sealer: &Arc<Sealer>,
+    mut answering: Answering,
     mut pending: PendingCall,
-    token: String,
+    token: Option<String>,
+    mut heard: Option<mpsc::Receiver<Message>>,
 ) -> Result<Output, Refusal> {
-    let mut progress = pending.progress.clone();
-    if progress.borrow().is_some() {
+    // Without a token there is no way to tell of progress.
+    if token.is_none() {
+        answering.notice.only_in_result();
+    }
+    let mut progress = token.as_ref().map(|_| pending.progress.clone());
+    if let Some(progress) = progress.as_mut().filter(|newest| newest.borrow().is_some()) {
         // A quick tool may have reported before anyone looked.
         progress.mark_changed();
     }
     let mut waiting: Waiting = async move { pending.reply().await }.boxed();
+    let mut said = None;
     let is_reported = tokio::select! {
         // What was reported before the reply is told before it.
         biased;
-        changed = progress.changed() => changed.is_ok(),
-        reply = &mut waiting => return answering.message(sealer, reply).map(Output::Message),
+        changed = changed(&mut progress) => changed,
+        message = next(&mut heard) => {
+            said = message;
+            false
+        }
+        reply = &mut waiting => return answering.message(reply).await.map(Output::Message),
         () = sleep(STREAM_AFTER) => false,
     };
     let stream = CallStream {
-        notice: answering.is_fallback,
         answering,
-        sealer: Arc::clone(sealer),
         waiting,
-        progress: Some(progress),
+        progress,
         is_reported,
-        meter: Meter::new(token),
+        heard,
+        said,
+        meter: Meter::new(token.unwrap_or_default()),
         is_over: false,
     };
     Ok(Output::Stream(
@@ -238,14 +290,15 @@ async fn answer_with_progress(
 /// A call's stream under way. Dropping it drops the reply's future, which stops the tool.
 struct CallStream {
     answering: Answering,
-    sealer: Arc<Sealer>,
     waiting: Waiting,
     /// None once nobody reports any more.
     progress: Option<watch::Receiver<Option<Progress>>>,
     /// Whether there is progress that was not told yet.
     is_reported: bool,
-    /// Whether the notice of a fallback is still to be told.
-    notice: bool,
+    /// None when the client does not listen, or nobody speaks any more.
+    heard: Option<mpsc::Receiver<Message>>,
+    /// What was said and not told yet.
+    said: Option<Message>,
     meter: Meter,
     is_over: bool,
 }
@@ -255,17 +308,19 @@ impl CallStream {
         if self.is_over {
             return None;
         }
-        if self.notice {
-            self.notice = false;
-            let message = self.meter.tell(None, None, FALLBACK_NOTICE);
-            return Some((message, self));
-        }
         loop {
+            if let Some(words) = self.answering.notice.take() {
+                let message = self.meter.tell(None, None, &words);
+                return Some((message, self));
+            }
             if self.is_reported {
                 self.is_reported = false;
                 if let Some(message) = self.newest() {
                     return Some((message, self));
                 }
+            }
+            if let Some(said) = self.said.take() {
+                return Some((tell(&said), self));
             }
             tokio::select! {
                 biased;
@@ -275,9 +330,19 @@ impl CallStream {
                         self.progress = None;
                     }
                 }
+                message = next(&mut self.heard) => {
+                    if message.is_none() {
+                        self.heard = None;
+                    }
+                    self.said = message;
+                }
                 reply = &mut self.waiting => {
                     self.is_over = true;
-                    return Some((self.response(reply), self));
+                    let message = match self.answering.message(reply).await {
+                        Ok(message) => message,
+                        Err(refusal) => wire::failure(Some(&self.answering.id), &refusal.face()),
+                    };
+                    return Some((message, self));
                 }
             }
         }
@@ -290,13 +355,6 @@ impl CallStream {
                 .tell(progress.done, progress.total, &progress.message),
         )
     }
-
-    fn response(&self, reply: Result<Reply, CallError>) -> Bytes {
-        match self.answering.message(&self.sealer, reply) {
-            Ok(message) => message,
-            Err(refusal) => wire::failure(Some(&self.answering.id), &refusal.face()),
-        }
-    }
 }
 
 async fn changed(progress: &mut Option<watch::Receiver<Option<Progress>>>) -> bool {
@@ -304,6 +362,24 @@ async fn changed(progress: &mut Option<watch::Receiver<Option<Progress>>>) -> bo
         Some(progress) => progress.changed().await.is_ok(),
         None => std::future::pending().await,
     }
+}
+
+/// The next message; for ever when there is nobody to hear.
+async fn next(heard: &mut Option<mpsc::Receiver<Message>>) -> Option<Message> {
+    match heard {
+        Some(heard) => heard.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn tell(message: &Message) -> Bytes {
+    wire::notification("notifications/message", |params| {
+        params.text("level", message.level.as_str());
+        if let Some(logger) = &message.logger {
+            params.text("logger", logger);
+        }
+        params.raw("data", &message.data);
+    })
 }
 
 /// Writes a call's progress notifications.
@@ -363,7 +439,11 @@ mod tests {
     fn a_synchronous_result_says_so() {
         let result = failure("no \"such\" file");
         let message = wire::response(&RequestId::for_tests("1"), |out| {
-            write_completed(out, &result, true);
+            let told = Told {
+                reason: FALLBACK_NOTICE.to_owned(),
+                task: None,
+            };
+            write_completed(out, &result, Some(told));
         });
         insta::assert_snapshot!(text(&message), @r###"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"no \"such\" file"}],"isError":true,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"longshore","title":"Longshore","version":"0.1.0"},"longshore/synchronous":true,"longshore/synchronousReason":"this call runs within its request, because the client did not declare the io.modelcontextprotocol/tasks extension; closing the request stops the tool"}}}"###);
     }

@@ -3,7 +3,8 @@
 use serde_json::value::RawValue;
 
 use super::envelope::{is_object, parse};
-use crate::task::Abilities;
+use crate::service::LogLevel;
+use crate::task::{Abilities, Trace};
 
 /// What this very request says of its client; no other request counts (basic/index,
 /// "Statelessness").
@@ -13,6 +14,10 @@ pub struct Client {
     pub takes_tasks: bool,
     /// JSON text, for progress notifications.
     pub progress_token: Option<String>,
+    /// The trace the request belongs to.
+    pub trace: Option<Trace>,
+    /// The least of what the plugin says that it wants to hear; nothing without one.
+    pub log_level: Option<LogLevel>,
 }
 
 #[derive(serde::Deserialize)]
@@ -77,6 +82,8 @@ impl Client {
             abilities,
             takes_tasks,
             progress_token: None,
+            trace: None,
+            log_level: None,
         })
     }
 }

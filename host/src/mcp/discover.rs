@@ -24,9 +24,14 @@ pub fn discover(request: &Request) -> Output {
                     .object("tools", |tools| {
                         tools.flag("listChanged", true);
                     })
-                    // Both are served, and empty: plugins offer tools only.
-                    .object("prompts", |_| {})
-                    .object("resources", |_| {})
+                    .object("prompts", |prompts| {
+                        prompts.flag("listChanged", true);
+                    })
+                    .object("resources", |resources| {
+                        resources.flag("listChanged", true).flag("subscribe", true);
+                    })
+                    .object("completions", |_| {})
+                    .object("logging", |_| {})
                     .object("extensions", |extensions| {
                         extensions.object(TASKS_EXTENSION, |_| {});
                     });

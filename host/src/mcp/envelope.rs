@@ -11,6 +11,8 @@ use super::client::Client;
 use super::error::Refusal;
 use super::headers;
 use super::{Method, VERSIONS};
+use crate::service::LogLevel;
+use crate::task::Trace;
 
 /// How deep a message may nest. serde_json gives up at 128, but only where it builds values.
 const DEPTH_MAX: usize = 100;
@@ -20,17 +22,6 @@ const TOKEN_MAX_BYTES: usize = 1024;
 
 /// What a request's `_meta` has to look like, for messages.
 const META_EXAMPLE: &str = r#""_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}"#;
-
-const LOG_LEVELS: [&str; 8] = [
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-];
 
 /// A request's id as the client wrote it, so that it goes back letter for letter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -78,6 +69,12 @@ pub struct Params<'a> {
     pub cursor: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     pub notifications: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "ref", deserialize_with = "present")]
+    pub reference: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub argument: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub context: Option<&'a RawValue>,
     /// Of a legacy `initialize`.
     #[serde(borrow, default, deserialize_with = "present")]
     protocol_version: Option<&'a RawValue>,
@@ -136,6 +133,12 @@ struct Meta<'a> {
         deserialize_with = "present"
     )]
     progress_token: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    traceparent: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    tracestate: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    baggage: Option<&'a RawValue>,
 }
 
 /// Reads a message; None is a notification, of which this revision has none that asks anything of
@@ -355,24 +358,37 @@ fn read_meta(params: &Params, headers: Option<&HeaderMap>) -> Result<Client, Ref
         ));
     };
     let mut client = Client::read(capabilities).map_err(invalid)?;
-    check_log_level(meta.log_level).map_err(Refusal::InvalidMeta)?;
+    client.log_level = read_log_level(meta.log_level).map_err(Refusal::InvalidMeta)?;
     client.progress_token = read_token(meta.progress_token).map_err(Refusal::InvalidMeta)?;
+    client.trace = read_trace(&meta);
     Ok(client)
 }
 
-/// Guests have no way to send log messages to a client, so the level has no effect; an unknown one
-/// is refused all the same (server/utilities/logging, "Error Handling").
-fn check_log_level(raw: Option<&RawValue>) -> Result<(), String> {
+/// The least that the client wants to hear; an unknown word is refused (server/utilities/logging,
+/// "Error Handling").
+fn read_log_level(raw: Option<&RawValue>) -> Result<Option<LogLevel>, String> {
     let Some(raw) = raw else {
-        return Ok(());
+        return Ok(None);
     };
-    match text_of(raw) {
-        Some(level) if LOG_LEVELS.contains(&&*level) => Ok(()),
-        _ => Err(format!(
+    let word = text_of(raw);
+    let level = LogLevel::ALL
+        .into_iter()
+        .find(|level| word.as_deref() == Some(level.as_str()));
+    match level {
+        Some(level) => Ok(Some(level)),
+        None => Err(format!(
             "params._meta[\"io.modelcontextprotocol/logLevel\"] has to be one of {}",
-            LOG_LEVELS.join(", ")
+            LogLevel::ALL.map(LogLevel::as_str).join(", ")
         )),
     }
+}
+
+/// What is wrong with a trace is no reason to refuse a request (Trace Context, 3.2.2.5).
+fn read_trace(meta: &Meta) -> Option<Trace> {
+    let parent = meta.traceparent.and_then(text_of);
+    let state = meta.tracestate.and_then(text_of);
+    let baggage = meta.baggage.and_then(text_of);
+    Trace::read(parent.as_deref(), state.as_deref(), baggage.as_deref())
 }
 
 fn read_token(raw: Option<&RawValue>) -> Result<Option<String>, String> {

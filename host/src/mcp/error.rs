@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::VERSIONS;
 use super::wire::{Object, TASKS_EXTENSION, object};
-use crate::service::{CallError, TaskError};
+use crate::service::{CallError, RoundError, TaskError};
 use crate::task::RpcError;
 
 /// JSON-RPC's own codes.
@@ -36,8 +36,6 @@ pub enum Refusal {
     InvalidMeta(String),
     #[error("{0}")]
     InvalidParams(String),
-    #[error("no resource `{}`; resources/list has them", shortened(.0))]
-    UnknownResource(String),
     #[error("header mismatch: {0}")]
     HeaderMismatch(String),
     #[error(
@@ -54,11 +52,6 @@ pub enum Refusal {
          {{\"extensions\": {{\"io.modelcontextprotocol/tasks\": {{}}}}}}"
     )]
     NeedsTasks { method: &'static str },
-    #[error(
-        "{size_bytes} bytes of the call's state do not fit into a requestState of at most \
-         {max_bytes} bytes; declare the Tasks extension, so that the host keeps the state"
-    )]
-    StateTooLarge { size_bytes: usize, max_bytes: usize },
     #[error(
         "{open} subscription streams are open, and a tenant may have {max}; close one and try again"
     )]
@@ -93,11 +86,6 @@ impl Refusal {
             Refusal::UnknownMethod(_) => (StatusCode::NOT_FOUND, METHOD_NOT_FOUND, None),
             Refusal::InvalidMeta(_) => (StatusCode::BAD_REQUEST, INVALID_PARAMS, None),
             Refusal::InvalidParams(_) => (StatusCode::OK, INVALID_PARAMS, None),
-            Refusal::UnknownResource(uri) => (
-                StatusCode::OK,
-                INVALID_PARAMS,
-                Some(text_data("uri", shortened(uri))),
-            ),
             Refusal::HeaderMismatch(_) => (StatusCode::BAD_REQUEST, HEADER_MISMATCH, None),
             Refusal::UnsupportedVersion { requested } => (
                 StatusCode::BAD_REQUEST,
@@ -105,7 +93,6 @@ impl Refusal {
                 Some(versions(requested)),
             ),
             Refusal::NeedsTasks { .. } => missing(&["extensions", TASKS_EXTENSION]),
-            Refusal::StateTooLarge { .. } => (StatusCode::OK, INTERNAL_ERROR, None),
             Refusal::TooManyStreams { .. } => (StatusCode::OK, BUSY, None),
             Refusal::NeedsStream => (StatusCode::NOT_ACCEPTABLE, INVALID_REQUEST, None),
             Refusal::Call(error) => return call_face(error),
@@ -129,6 +116,12 @@ impl Refusal {
     }
 }
 
+impl From<RoundError> for Refusal {
+    fn from(error: RoundError) -> Refusal {
+        Refusal::Call(error.into())
+    }
+}
+
 /// What a client does about a capability it did not declare.
 const DECLARE: &str = "; if the client can, it declares what data.requiredCapabilities names in \
     params._meta[\"io.modelcontextprotocol/clientCapabilities\"] of this request";
@@ -140,7 +133,29 @@ fn call_face(error: &CallError) -> Face {
             message.push_str("; tools/list has the names");
             (StatusCode::OK, INVALID_PARAMS, None)
         }
-        CallError::InvalidArguments(_) => (StatusCode::OK, INVALID_PARAMS, None),
+        CallError::Round(_) => {
+            message.push_str(
+                "; to begin again, make the call without requestState and inputResponses",
+            );
+            (StatusCode::OK, INVALID_PARAMS, None)
+        }
+        CallError::UnknownResource(uri) => {
+            let uri = shortened(uri);
+            message = format!("no resource `{uri}`; resources/list has them");
+            (StatusCode::OK, INVALID_PARAMS, Some(text_data("uri", uri)))
+        }
+        CallError::UnknownPrompt(_) => {
+            message.push_str("; prompts/list has the names");
+            (StatusCode::OK, INVALID_PARAMS, None)
+        }
+        CallError::UnknownTemplate(_) => {
+            message.push_str("; resources/templates/list has them");
+            (StatusCode::OK, INVALID_PARAMS, None)
+        }
+        CallError::InvalidArguments(_)
+        | CallError::InvalidPromptArguments { .. }
+        | CallError::UnknownArgument { .. } => (StatusCode::OK, INVALID_PARAMS, None),
+        CallError::TooSlow { .. } => (StatusCode::OK, INTERNAL_ERROR, None),
         CallError::NeedsTasks(_) => {
             message.push_str(DECLARE);
             missing(&["extensions", TASKS_EXTENSION])
@@ -273,7 +288,6 @@ mod tests {
             Refusal::UnknownMethod("tasks/list".into()),
             Refusal::InvalidMeta("params._meta is missing".into()),
             Refusal::InvalidParams("params.taskId is missing".into()),
-            Refusal::UnknownResource("test://nothing".into()),
             Refusal::HeaderMismatch("Mcp-Name is missing".into()),
             Refusal::UnsupportedVersion {
                 requested: "1900-01-01".into(),
@@ -281,15 +295,30 @@ mod tests {
             Refusal::NeedsTasks {
                 method: "tasks/get",
             },
-            Refusal::StateTooLarge {
-                size_bytes: 20_000,
-                max_bytes: 16_384,
-            },
             Refusal::TooManyStreams { open: 64, max: 64 },
             Refusal::NeedsStream,
             CallError::UnknownTool("nope".into()).into(),
             CallError::InvalidArguments(Mismatch(vec!["/a: is required".into()])).into(),
+            CallError::UnknownResource("test://nothing".into()).into(),
+            CallError::UnknownPrompt("nope".into()).into(),
+            CallError::InvalidPromptArguments {
+                prompt: "summarise".into(),
+                problem: "`text` is missing".into(),
+            }
+            .into(),
+            CallError::UnknownTemplate("test://{id}".into()).into(),
+            CallError::UnknownArgument {
+                subject: "summarise".into(),
+                argument: "tone".into(),
+            }
+            .into(),
+            CallError::TooSlow {
+                what: "test://slow".into(),
+                limit: std::time::Duration::from_secs(60),
+            }
+            .into(),
             CallError::NeedsTasks("export".into()).into(),
+            RoundError::Lost.into(),
             CallError::Busy("100 tasks wait already; try again later".into()).into(),
             CallError::Unavailable("the host is shutting down".into()).into(),
             CallError::Tool(rpc(-32021)).into(),
@@ -309,16 +338,21 @@ mod tests {
 404 {"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no method `tasks/list`; a client keeps the ids of its tasks"}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"params._meta is missing"}}
 200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"params.taskId is missing"}}
-200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no resource `test://nothing`; resources/list has them","data":{"uri":"test://nothing"}}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32020,"message":"header mismatch: Mcp-Name is missing"}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"protocol version `1900-01-01` is not served; send one of `2026-07-28` in the MCP-Protocol-Version header and in params._meta[\"io.modelcontextprotocol/protocolVersion\"] of every request, or open a session with `initialize` for an older one","data":{"supported":["2026-07-28"],"requested":"1900-01-01"}}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32021,"message":"`tasks/get` needs the client's Tasks extension; declare it in this request's params._meta: \"io.modelcontextprotocol/clientCapabilities\": {\"extensions\": {\"io.modelcontextprotocol/tasks\": {}}}","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}
-200 {"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"20000 bytes of the call's state do not fit into a requestState of at most 16384 bytes; declare the Tasks extension, so that the host keeps the state"}}
 200 {"jsonrpc":"2.0","id":7,"error":{"code":-31000,"message":"64 subscription streams are open, and a tenant may have 64; close one and try again"}}
 406 {"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"subscriptions/listen answers with a stream; send `Accept: application/json, text/event-stream`"}}
 200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no tool is called `nope`; tools/list has the names"}}
 200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"the arguments do not fit: /a: is required"}}
+200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no resource `test://nothing`; resources/list has them","data":{"uri":"test://nothing"}}}
+200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no prompt is called `nope`; prompts/list has the names"}}
+200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"the arguments of the prompt `summarise` do not fit: `text` is missing"}}
+200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no resource template `test://{id}`; resources/templates/list has them"}}
+200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"`summarise` has no argument `tone`"}}
+200 {"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"`test://slow` did not answer within 1m"}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32021,"message":"`export` always runs as a task, and the client did not declare the Tasks extension; if the client can, it declares what data.requiredCapabilities names in params._meta[\"io.modelcontextprotocol/clientCapabilities\"] of this request","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}
+200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"the host no longer has what the call left with it; to begin again, make the call without requestState and inputResponses"}}
 200 {"jsonrpc":"2.0","id":7,"error":{"code":-31000,"message":"100 tasks wait already; try again later"}}
 200 {"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"the host is shutting down"}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32021,"message":"quota of the service is used up","data":{"left":0}}}

@@ -61,6 +61,7 @@ pub fn check_name(headers: &HeaderMap, method: Method, params: &Params) -> Resul
         | Method::PromptsList
         | Method::ResourcesList
         | Method::ResourceTemplatesList
+        | Method::Complete
         | Method::Listen => return Ok(()),
     };
     // A body without the member is refused by its method, in better words.

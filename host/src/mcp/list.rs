@@ -1,5 +1,5 @@
-//! `tools/list`: the tools in the order of their names, in pages, each tool written once per
-//! snapshot of the catalog.
+//! The lists of what is offered (tools, prompts, resources, templates): in the order of their names,
+//! in pages, each item written once per snapshot of the catalog.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,14 +8,15 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::Output;
 use super::envelope::{Request, text_of};
-use super::error::{Refusal, shortened};
+use super::error::Refusal;
+use super::items::{write_prompt, write_resource, write_template};
 use super::wire::{self, Object, object};
 use crate::catalog::Snapshot;
 use crate::task::Recovery;
 use crate::wasm::{Annotations, Declaration, Execution, Icon, Traits};
 
-/// Tools on one page.
-const PAGE_TOOLS: usize = 100;
+/// Items on one page.
+const PAGE_ITEMS: usize = 100;
 
 /// How long a client may keep a page, milliseconds; a `list_changed` ends it earlier.
 const TTL_MS: i128 = 5 * 60 * 1000;
@@ -23,22 +24,73 @@ const TTL_MS: i128 = 5 * 60 * 1000;
 /// What a cursor of ours begins with, before the last name of the page it follows.
 const CURSOR_PREFIX: &str = "after:";
 
-/// The tools as written for the newest snapshot asked for.
-#[derive(Default)]
-pub struct ListCache(Mutex<Option<(Arc<Snapshot>, Arc<Written>)>>);
+/// All lists.
+pub struct Lists {
+    pub tools: ListCache,
+    pub prompts: ListCache,
+    pub resources: ListCache,
+    pub templates: ListCache,
+}
 
-/// Each tool's name and JSON, in order.
+/// One list, as written for the newest snapshot asked for.
+pub struct ListCache {
+    /// The result's member.
+    name: &'static str,
+    write: fn(&Snapshot) -> Vec<(String, String)>,
+    newest: Mutex<Option<(Arc<Snapshot>, Arc<Written>)>>,
+}
+
+/// Each item's name and JSON, in order.
 struct Written(Vec<(String, String)>);
 
+impl Default for Lists {
+    fn default() -> Lists {
+        Lists {
+            tools: ListCache::new("tools", |snapshot| {
+                let tools = snapshot.tools.iter();
+                tools
+                    .map(|(name, tool)| (name.clone(), write_tool(name, &tool.declaration)))
+                    .collect()
+            }),
+            prompts: ListCache::new("prompts", |snapshot| {
+                let prompts = snapshot.prompts.iter();
+                prompts
+                    .map(|(name, prompt)| (name.clone(), write_prompt(name, &prompt.entry)))
+                    .collect()
+            }),
+            resources: ListCache::new("resources", |snapshot| {
+                let resources = snapshot.resources.iter();
+                resources
+                    .map(|(uri, resource)| (uri.clone(), write_resource(&resource.entry)))
+                    .collect()
+            }),
+            templates: ListCache::new("resourceTemplates", |snapshot| {
+                let templates = snapshot.templates.iter();
+                templates
+                    .map(|(text, template)| (text.clone(), write_template(&template.checked.entry)))
+                    .collect()
+            }),
+        }
+    }
+}
+
 impl ListCache {
+    fn new(name: &'static str, write: fn(&Snapshot) -> Vec<(String, String)>) -> ListCache {
+        ListCache {
+            name,
+            write,
+            newest: Mutex::default(),
+        }
+    }
+
     pub fn answer(&self, snapshot: Arc<Snapshot>, request: &Request) -> Result<Output, Refusal> {
         let after = read_cursor(request)?;
-        let tools = self.written(snapshot);
-        let (page, next) = tools.page(after.as_deref());
+        let written = self.written(snapshot);
+        let (page, next) = written.page(after.as_deref());
         Ok(Output::Message(wire::response(&request.id, |result| {
             result
                 .text("resultType", "complete")
-                .raws("tools", page.iter().map(|(_, json)| json.as_str()));
+                .raws(self.name, page.iter().map(|(_, json)| json.as_str()));
             if let Some(next) = next {
                 result.text("nextCursor", &next);
             }
@@ -46,7 +98,7 @@ impl ListCache {
         })))
     }
 
-    /// A page of tools as JSON texts, and the cursor of the next.
+    /// A page as JSON texts, and the cursor of the next.
     pub fn page(
         &self,
         snapshot: Arc<Snapshot>,
@@ -56,55 +108,26 @@ impl ListCache {
             Some(cursor) => Some(decode_cursor(cursor).ok_or_else(foreign_cursor)?),
             None => None,
         };
-        let tools = self.written(snapshot);
-        let (page, next) = tools.page(after.as_deref());
+        let written = self.written(snapshot);
+        let (page, next) = written.page(after.as_deref());
         Ok((page.iter().map(|(_, json)| json.clone()).collect(), next))
     }
 
     fn written(&self, snapshot: Arc<Snapshot>) -> Arc<Written> {
         // Only whole values are ever put in, so a panic elsewhere left nothing broken.
-        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, written)) = &*cached
             && Arc::ptr_eq(of, &snapshot)
         {
             return Arc::clone(written);
         }
-        let written = Arc::new(Written::of(&snapshot));
+        let written = Arc::new(Written((self.write)(&snapshot)));
         *cached = Some((snapshot, Arc::clone(&written)));
         written
     }
 }
 
-/// An empty list under `name`.
-pub fn nothing(name: &str, request: &Request) -> Output {
-    Output::Message(wire::response(&request.id, |result| {
-        result
-            .text("resultType", "complete")
-            .raws(name, std::iter::empty::<&str>());
-        write_caching(result);
-    }))
-}
-
-/// To `prompts/get`, whatever the name.
-pub fn no_prompt(request: &Request) -> Refusal {
-    match request.params.name.and_then(text_of) {
-        Some(name) => Refusal::InvalidParams(format!(
-            "no prompt is called `{}`; prompts/list has the names",
-            shortened(&name)
-        )),
-        None => Refusal::InvalidParams("params.name is missing, or not a string".into()),
-    }
-}
-
-/// To `resources/read`, whatever the URI.
-pub fn no_resource(request: &Request) -> Refusal {
-    match request.params.uri.and_then(text_of) {
-        Some(uri) => Refusal::UnknownResource(uri.into_owned()),
-        None => Refusal::InvalidParams("params.uri is missing, or not a string".into()),
-    }
-}
-
-/// Which tools an operator serves is nobody's business but its tenants'.
+/// What an operator serves is nobody's business but its tenants'.
 fn write_caching(result: &mut Object) {
     result
         .integer("ttlMs", TTL_MS)
@@ -113,25 +136,15 @@ fn write_caching(result: &mut Object) {
 }
 
 impl Written {
-    fn of(snapshot: &Snapshot) -> Written {
-        Written(
-            snapshot
-                .tools
-                .iter()
-                .map(|(name, tool)| (name.clone(), write_tool(name, &tool.declaration)))
-                .collect(),
-        )
-    }
-
-    /// The page after a name, and the cursor of the next. It holds whether or not the tool of that
-    /// name is still there.
+    /// The page after a name, and the cursor of the next. It holds whether or not what has
+    /// that name is still there.
     fn page(&self, after: Option<&str>) -> (&[(String, String)], Option<String>) {
         let start = match after {
             None => 0,
             Some(after) => self.0.partition_point(|(name, _)| name.as_str() <= after),
         };
         let rest = &self.0[start..];
-        let page = &rest[..rest.len().min(PAGE_TOOLS)];
+        let page = &rest[..rest.len().min(PAGE_ITEMS)];
         let next = match page.last() {
             Some((last, _)) if page.len() < rest.len() => Some(cursor_after(last)),
             _ => None,
@@ -212,7 +225,7 @@ fn write_annotations(tool: &mut Object, annotations: &Annotations) {
     });
 }
 
-fn write_icon(out: &mut Object, icon: &Icon) {
+pub fn write_icon(out: &mut Object, icon: &Icon) {
     out.text("src", &icon.src);
     if let Some(mime_type) = &icon.mime_type {
         out.text("mimeType", mime_type);
@@ -241,7 +254,8 @@ fn write_traits(out: &mut Object, traits: &Traits) {
         },
     )
     .text("cancellation", &traits.cancellation)
-    .flag("cleanupOnCancel", traits.cleanup_on_cancel);
+    .flag("cleanupOnCancel", traits.cleanup_on_cancel)
+    .text("whenLeft", traits.when_left.as_str());
     for (key, duration) in [
         ("cancelGraceMs", traits.cancel_grace),
         ("ttlMs", traits.ttl),
@@ -263,7 +277,7 @@ fn write_traits(out: &mut Object, traits: &Traits) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wasm::Question;
+    use crate::wasm::{Question, WhenLeft};
     use std::time::Duration;
 
     fn declaration() -> Declaration {
@@ -288,6 +302,7 @@ mod tests {
                 }],
                 ttl: None,
                 poll_interval: Some(Duration::from_secs(1)),
+                when_left: WhenLeft::Cancel,
             },
             annotations: Annotations {
                 read_only: Some(false),
@@ -303,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_tool_shows_its_schemas_as_written_and_what_to_know_before_trusting_it() {
-        insta::assert_snapshot!(write_tool("report__export", &declaration()), @r###"{"name":"report__export","title":"Export","description":"Exports a report.","inputSchema":{   "type": "object",   "$defs": {"a": {"$anchor": "x"}} },"outputSchema":{"type":"array"},"annotations":{"readOnlyHint":false},"icons":[{"src":"data:image/png;base64,AA==","sizes":["48x48"]}],"_meta":{"longshore/traits":{"execution":"auto","recovery":"resume","cancellation":"stops after the row","cleanupOnCancel":true,"cancelGraceMs":5000,"pollIntervalMs":1000,"questions":[{"key":"overwrite","decides":"whether the old report is replaced","allowsEffect":true,"beforeTask":false}]}}}"###);
+        insta::assert_snapshot!(write_tool("report__export", &declaration()), @r###"{"name":"report__export","title":"Export","description":"Exports a report.","inputSchema":{   "type": "object",   "$defs": {"a": {"$anchor": "x"}} },"outputSchema":{"type":"array"},"annotations":{"readOnlyHint":false},"icons":[{"src":"data:image/png;base64,AA==","sizes":["48x48"]}],"_meta":{"longshore/traits":{"execution":"auto","recovery":"resume","cancellation":"stops after the row","cleanupOnCancel":true,"whenLeft":"cancel","cancelGraceMs":5000,"pollIntervalMs":1000,"questions":[{"key":"overwrite","decides":"whether the old report is replaced","allowsEffect":true,"beforeTask":false}]}}}"###);
     }
 
     #[test]
@@ -349,7 +364,7 @@ mod tests {
     fn pages_follow_each_other_to_the_end() {
         let tools = written(0..250);
         let (mut seen, mut next) = follow(&tools, None);
-        assert_eq!(seen.len(), PAGE_TOOLS);
+        assert_eq!(seen.len(), PAGE_ITEMS);
         while let Some(cursor) = next {
             let (page, following) = follow(&tools, Some(&cursor));
             seen.extend(page);

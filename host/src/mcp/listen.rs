@@ -1,12 +1,14 @@
-//! `subscriptions/listen`: a stream that first says what it will tell, then tells of changed tools
-//! and tasks, and answers the request itself when the host shuts down.
+//! `subscriptions/listen`: a stream that first says what it will tell, then tells of changed lists,
+//! resources and tasks, and answers the request itself when the host shuts down.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec;
 
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::future::select_all;
+use futures_util::{FutureExt, StreamExt, stream};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
@@ -15,13 +17,14 @@ use super::envelope::{Request, parse};
 use super::error::Refusal;
 use super::wire::{self, Object};
 use super::{Output, RequestId, tasks};
-use crate::catalog::Snapshot;
-use crate::notify::Subscription;
+use crate::catalog::List;
+use crate::notify::{ResourceKey, Subscription};
 use crate::service::Service;
 use crate::task::{TaskKey, TenantId};
 
-/// Tasks one stream may watch.
+/// Tasks one stream may watch, and resources.
 const TASK_IDS_MAX: usize = 256;
+pub const RESOURCES_MAX: usize = 256;
 
 /// Streams one tenant may have open.
 const STREAMS_MAX: usize = 64;
@@ -32,8 +35,52 @@ const STREAMS_MAX: usize = 64;
 struct Filter<'a> {
     #[serde(default)]
     tools_list_changed: Option<bool>,
+    #[serde(default)]
+    prompts_list_changed: Option<bool>,
+    #[serde(default)]
+    resources_list_changed: Option<bool>,
+    #[serde(borrow, default)]
+    resource_subscriptions: Option<&'a RawValue>,
     #[serde(borrow, default)]
     task_ids: Option<&'a RawValue>,
+}
+
+/// The lists that can be followed: as a filter names each, and the notification of its change.
+const LISTS: [(List, &str, &str); 3] = [
+    (
+        List::Tools,
+        "toolsListChanged",
+        "notifications/tools/list_changed",
+    ),
+    (
+        List::Prompts,
+        "promptsListChanged",
+        "notifications/prompts/list_changed",
+    ),
+    (
+        List::Resources,
+        "resourcesListChanged",
+        "notifications/resources/list_changed",
+    ),
+];
+
+impl Filter<'_> {
+    fn wants(&self, list: List) -> bool {
+        let wanted = match list {
+            List::Tools => self.tools_list_changed,
+            List::Prompts => self.prompts_list_changed,
+            List::Resources => self.resources_list_changed,
+        };
+        wanted == Some(true)
+    }
+}
+
+/// A list that a stream follows.
+struct Followed {
+    name: &'static str,
+    notification: &'static str,
+    /// None once the catalog is gone.
+    changes: Option<watch::Receiver<u64>>,
 }
 
 /// How many streams each tenant has open.
@@ -94,17 +141,35 @@ pub fn listen(
     })?;
     let filter: Filter = parse(raw, "params.notifications")
         .map_err(|what| Refusal::InvalidParams(format!("{what}; {EXAMPLE}")))?;
-    let ids = read_task_ids(&filter)?;
+    let ids = read_list(filter.task_ids, "taskIds", TASK_IDS_MAX)?;
+    let uris = read_list(
+        filter.resource_subscriptions,
+        "resourceSubscriptions",
+        RESOURCES_MAX,
+    )?;
     if ids.is_some() && !request.client.takes_tasks {
         return Err(Refusal::NeedsTasks {
             method: "subscriptions/listen with taskIds",
         });
     }
     let place = streams.take(tenant)?;
-    let tools = (filter.tools_list_changed == Some(true)).then(|| service.tool_changes());
+    let wanted = LISTS.into_iter().filter(|(list, ..)| filter.wants(*list));
+    let lists: Vec<Followed> = wanted
+        .map(|(list, name, notification)| Followed {
+            name,
+            notification,
+            changes: Some(service.changes(list)),
+        })
+        .collect();
+    let resources = uris.map(|uris| service.watch_resources(tenant, uris));
     let tasks = ids.as_ref().map(|ids| service.watch(tenant, ids));
-    let agreed = ids.map(|ids| agreed_ids(ids, tasks.as_ref()));
-    let acknowledgement = acknowledge(&request.id, tools.is_some(), agreed.as_deref());
+    let ids = ids.map(|ids| agreed_ids(ids, tasks.as_ref()));
+    let agreed = Agreed {
+        lists: lists.iter().map(|list| list.name).collect(),
+        uris: resources.as_ref().map(uris_of),
+        ids,
+    };
+    let acknowledgement = acknowledge(&request.id, &agreed);
     let listening = Listening {
         id: request.id.clone(),
         service: service.clone(),
@@ -115,7 +180,8 @@ pub fn listen(
             Some(tasks) => tasks.keys().to_vec().into_iter(),
             None => Vec::new().into_iter(),
         },
-        tools,
+        lists,
+        resources,
         tasks,
         shutdown,
         is_over: false,
@@ -126,25 +192,36 @@ pub fn listen(
     ))
 }
 
-fn read_task_ids(filter: &Filter) -> Result<Option<Vec<String>>, Refusal> {
-    let Some(raw) = filter.task_ids else {
+/// A filter's strings, each once.
+fn read_list(
+    raw: Option<&RawValue>,
+    name: &str,
+    max: usize,
+) -> Result<Option<Vec<String>>, Refusal> {
+    let Some(raw) = raw else {
         return Ok(None);
     };
-    let mut ids: Vec<String> = serde_json::from_str(raw.get()).map_err(|error| {
+    let mut items: Vec<String> = serde_json::from_str(raw.get()).map_err(|error| {
         Refusal::InvalidParams(format!(
-            "params.notifications.taskIds has to be an array of strings ({error})"
+            "params.notifications.{name} has to be an array of strings ({error})"
         ))
     })?;
     let mut seen = HashSet::new();
-    ids.retain(|id| seen.insert(id.clone()));
-    if ids.len() > TASK_IDS_MAX {
+    items.retain(|item| seen.insert(item.clone()));
+    if items.len() > max {
         return Err(Refusal::InvalidParams(format!(
-            "params.notifications.taskIds has {} ids, and one stream watches at most \
-             {TASK_IDS_MAX}; open another stream for the rest",
-            ids.len()
+            "params.notifications.{name} has {} items, and one stream watches at most {max}; open \
+             another stream for the rest",
+            items.len()
         )));
     }
-    Ok(Some(ids))
+    Ok(Some(items))
+}
+
+/// The URIs that some plugin serves.
+fn uris_of(resources: &Subscription<ResourceKey>) -> Vec<String> {
+    let keys = resources.keys().iter();
+    keys.map(|key| key.uri.clone()).collect()
 }
 
 /// The ids that are tasks of the tenant, in the client's order. Unknown and foreign ones are left
@@ -160,15 +237,26 @@ fn agreed_ids(ids: Vec<String>, tasks: Option<&Subscription>) -> Vec<String> {
         .collect()
 }
 
-fn acknowledge(id: &RequestId, tools: bool, task_ids: Option<&[String]>) -> Bytes {
+/// The part of a filter that the stream will tell of.
+#[derive(Default)]
+struct Agreed {
+    lists: Vec<&'static str>,
+    uris: Option<Vec<String>>,
+    ids: Option<Vec<String>>,
+}
+
+fn acknowledge(id: &RequestId, agreed: &Agreed) -> Bytes {
     wire::notification("notifications/subscriptions/acknowledged", |params| {
         params.object("_meta", |meta| write_subscription(meta, id));
-        params.object("notifications", |agreed| {
-            if tools {
-                agreed.flag("toolsListChanged", true);
+        params.object("notifications", |out| {
+            for list in &agreed.lists {
+                out.flag(list, true);
             }
-            if let Some(ids) = task_ids {
-                agreed.texts("taskIds", ids.iter().map(String::as_str));
+            if let Some(uris) = &agreed.uris {
+                out.texts("resourceSubscriptions", uris.iter().map(String::as_str));
+            }
+            if let Some(ids) = &agreed.ids {
+                out.texts("taskIds", ids.iter().map(String::as_str));
             }
         });
     })
@@ -185,7 +273,8 @@ struct Listening {
     acknowledgement: Option<Bytes>,
     /// Tasks whose state at the start was not told yet.
     untold: vec::IntoIter<TaskKey>,
-    tools: Option<watch::Receiver<Arc<Snapshot>>>,
+    lists: Vec<Followed>,
+    resources: Option<Subscription<ResourceKey>>,
     tasks: Option<Subscription>,
     shutdown: watch::Receiver<bool>,
     is_over: bool,
@@ -212,15 +301,13 @@ impl Listening {
                     self.is_over = true;
                     Some(self.response())
                 }
-                is_changed = tools_changed(&mut self.tools) => {
-                    if is_changed {
-                        Some(self.tools_changed())
-                    } else {
-                        self.tools = None;
-                        None
-                    }
+                notification = list_changed(&mut self.lists) => {
+                    Some(self.notification(notification, None))
                 }
-                key = task_changed(&mut self.tasks) => self.task(&key),
+                key = changed(&mut self.resources) => {
+                    Some(self.notification("notifications/resources/updated", Some(&key.uri)))
+                }
+                key = changed(&mut self.tasks) => self.task(&key),
             };
             if let Some(message) = message {
                 return Some((message, self));
@@ -240,9 +327,12 @@ impl Listening {
         }))
     }
 
-    fn tools_changed(&self) -> Bytes {
-        wire::notification("notifications/tools/list_changed", |params| {
+    fn notification(&self, method: &str, uri: Option<&str>) -> Bytes {
+        wire::notification(method, |params| {
             params.object("_meta", |meta| write_subscription(meta, &self.id));
+            if let Some(uri) = uri {
+                params.text("uri", uri);
+            }
         })
     }
 
@@ -260,16 +350,30 @@ async fn ended(shutdown: &mut watch::Receiver<bool>) {
     let _ = shutdown.wait_for(|is_ending| *is_ending).await;
 }
 
-async fn tools_changed(tools: &mut Option<watch::Receiver<Arc<Snapshot>>>) -> bool {
-    match tools {
-        Some(tools) => tools.changed().await.is_ok(),
-        None => std::future::pending().await,
+/// The notification of the next list that changes; for ever when none is followed.
+async fn list_changed(lists: &mut [Followed]) -> &'static str {
+    let waiting = lists.iter_mut().map(|list| {
+        async {
+            if let Some(changes) = &mut list.changes
+                && changes.changed().await.is_ok()
+            {
+                return list.notification;
+            }
+            list.changes = None;
+            std::future::pending().await
+        }
+        .boxed()
+    });
+    let waiting: Vec<_> = waiting.collect();
+    if waiting.is_empty() {
+        return std::future::pending().await;
     }
+    select_all(waiting).await.0
 }
 
-async fn task_changed(tasks: &mut Option<Subscription>) -> TaskKey {
-    match tasks {
-        Some(tasks) => tasks.changed().await,
+async fn changed<K: Clone + Ord + Hash>(subscription: &mut Option<Subscription<K>>) -> K {
+    match subscription {
+        Some(subscription) => subscription.changed().await,
         None => std::future::pending().await,
     }
 }
@@ -281,18 +385,28 @@ mod tests {
     #[test]
     fn the_acknowledgement_says_what_is_agreed_to() {
         let id = RequestId::for_tests(r#""listen-1""#);
-        let ids = ["a".to_owned()];
+        let ids = |ids: &[&str]| Agreed {
+            ids: Some(ids.iter().map(|id| (*id).to_owned()).collect()),
+            ..Agreed::default()
+        };
         let lines = [
-            acknowledge(&id, true, None),
-            acknowledge(&id, false, Some(&ids)),
-            acknowledge(&id, false, Some(&[])),
+            acknowledge(
+                &id,
+                &Agreed {
+                    lists: vec!["toolsListChanged", "promptsListChanged"],
+                    uris: Some(vec!["x:a".to_owned()]),
+                    ids: None,
+                },
+            ),
+            acknowledge(&id, &ids(&["a"])),
+            acknowledge(&id, &ids(&[])),
         ];
         let text: Vec<_> = lines
             .iter()
             .map(|line| std::str::from_utf8(line).unwrap())
             .collect();
         insta::assert_snapshot!(text.join("\n"), @r###"
-{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"listen-1"},"notifications":{"toolsListChanged":true}}}
+{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"listen-1"},"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["x:a"]}}}
 {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"listen-1"},"notifications":{"taskIds":["a"]}}}
 {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"listen-1"},"notifications":{"taskIds":[]}}}
 "###);
@@ -317,11 +431,7 @@ mod tests {
     fn task_ids_are_strings_and_bounded() {
         let read = |json: &str| {
             let raw: &RawValue = serde_json::from_str(json).unwrap();
-            let filter = Filter {
-                tools_list_changed: None,
-                task_ids: Some(raw),
-            };
-            read_task_ids(&filter)
+            read_list(Some(raw), "taskIds", TASK_IDS_MAX)
         };
         assert_eq!(
             read(r#"["b","a","b"]"#).unwrap(),

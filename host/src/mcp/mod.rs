@@ -3,17 +3,20 @@
 //! owns the wire's shapes and errors; it keeps no state but caches, counts and legacy sessions, and
 //! knows nothing of HTTP beyond the headers that repeat a message.
 
+mod ask;
 mod call;
 mod client;
 mod discover;
 mod envelope;
 mod error;
 mod headers;
+mod items;
 mod legacy;
 mod lines;
 mod list;
 mod listen;
 mod measure;
+mod notice;
 mod request_state;
 mod tasks;
 mod wire;
@@ -36,6 +39,7 @@ pub use legacy::{LegacyLimits, SessionError};
 pub use lines::LineLimits;
 use listen::Streams;
 use request_state::Sealer;
+pub use request_state::{Keyring, KeyringError};
 pub use wire::failure;
 
 use crate::clock::Clock;
@@ -52,7 +56,7 @@ pub struct Endpoint(Arc<Parts>);
 struct Parts {
     service: Service,
     sealer: Arc<Sealer>,
-    tools: Arc<list::ListCache>,
+    lists: Arc<list::Lists>,
     streams: Arc<Streams>,
     legacy: Legacy,
     shutdown: watch::Receiver<bool>,
@@ -91,6 +95,7 @@ pub enum Method {
     ResourcesList,
     ResourcesRead,
     ResourceTemplatesList,
+    Complete,
     TasksGet,
     TasksUpdate,
     TasksCancel,
@@ -110,6 +115,7 @@ impl Method {
             "resources/list" => Method::ResourcesList,
             "resources/read" => Method::ResourcesRead,
             "resources/templates/list" => Method::ResourceTemplatesList,
+            "completion/complete" => Method::Complete,
             "tasks/get" => Method::TasksGet,
             "tasks/update" => Method::TasksUpdate,
             "tasks/cancel" => Method::TasksCancel,
@@ -129,6 +135,7 @@ impl Method {
             Method::ResourcesList => "resources/list",
             Method::ResourcesRead => "resources/read",
             Method::ResourceTemplatesList => "resources/templates/list",
+            Method::Complete => "completion/complete",
             Method::TasksGet => "tasks/get",
             Method::TasksUpdate => "tasks/update",
             Method::TasksCancel => "tasks/cancel",
@@ -139,25 +146,25 @@ impl Method {
 }
 
 impl Endpoint {
-    /// `request_state_key` seals what a call carries through its client; streams end when
-    /// `shutdown` becomes true.
+    /// `keyring` seals what a call carries through its client; streams end when `shutdown` becomes
+    /// true.
     pub fn new(
         service: Service,
-        request_state_key: [u8; 32],
+        keyring: Keyring,
         legacy: LegacyLimits,
         shutdown: watch::Receiver<bool>,
     ) -> Endpoint {
-        let tools = Arc::<list::ListCache>::default();
+        let lists = Arc::<list::Lists>::default();
         let legacy = Legacy::new(
             service.clone(),
-            Arc::clone(&tools),
+            Arc::clone(&lists),
             legacy,
             shutdown.clone(),
         );
         Endpoint(Arc::new(Parts {
             service,
-            sealer: Arc::new(Sealer::new(request_state_key, Clock::system())),
-            tools,
+            sealer: Arc::new(Sealer::new(keyring, Clock::system())),
+            lists,
             streams: Arc::default(),
             legacy,
             shutdown,
@@ -219,16 +226,16 @@ impl Parts {
         let service = &self.service;
         match request.method {
             Method::Discover => Ok(discover::discover(request)),
-            Method::ToolsList => self.tools.answer(service.tools(), request),
+            Method::ToolsList => self.lists.tools.answer(service.tools(), request),
+            Method::PromptsList => self.lists.prompts.answer(service.tools(), request),
+            Method::ResourcesList => self.lists.resources.answer(service.tools(), request),
+            Method::ResourceTemplatesList => self.lists.templates.answer(service.tools(), request),
             Method::ToolsCall => {
                 call::call(service, &self.sealer, tenant, request, headers, can_stream).await
             }
-            // Plugins offer tools only; a client that asks all the same learns that there are none.
-            Method::PromptsList => Ok(list::nothing("prompts", request)),
-            Method::ResourcesList => Ok(list::nothing("resources", request)),
-            Method::ResourceTemplatesList => Ok(list::nothing("resourceTemplates", request)),
-            Method::PromptsGet => Err(list::no_prompt(request)),
-            Method::ResourcesRead => Err(list::no_resource(request)),
+            Method::PromptsGet | Method::ResourcesRead | Method::Complete => {
+                ask::ask(service, &self.sealer, tenant, request, can_stream).await
+            }
             Method::TasksGet => tasks::get(service, tenant, request),
             Method::TasksUpdate => tasks::update(service, tenant, request).await,
             Method::TasksCancel => tasks::cancel(service, tenant, request).await,

@@ -1,10 +1,13 @@
 //! The sealed `requestState`: what a call without a task carries through the client from one round
 //! to the next (basic/patterns/mrtr). The client is not trusted with it: it is encrypted, bound to
-//! the tenant (I4), the method, the tool and the arguments, and short-lived.
-//!
-//! It does not make a round single-use; a tool's steps and idempotency keys do that.
+//! the tenant (I4), the method, the tool and the arguments, and short-lived. What is too large to
+//! travel stays with the host, and the client carries its name.
+
+mod form;
+mod keyring;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -14,25 +17,28 @@ use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use form::Content;
+pub use keyring::{Keyring, KeyringError};
+
 use super::error::Refusal;
-use crate::clock::{Clock, Timestamp};
-use crate::service::Saved;
-use crate::task::{Answer, ExternalReference, InputKey, TenantId};
+use crate::clock::Clock;
+use crate::service::{Earlier, Left, RoundError, RoundName, Service};
+use crate::task::{TaskId, TaskKey, TenantId};
 
 /// The longest state that is handed out, bytes of text. Clients send it back in a request body.
 const STATE_MAX_BYTES: usize = 16 * 1024;
 
 /// How long a person has to answer before the call has to begin again.
-const LIFETIME: Duration = Duration::from_secs(10 * 60);
+pub const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
 /// Changes whenever the sealed form does, so that an old state is refused and not misread.
-const FORM: &[u8] = b"longshore requestState 1";
+const FORM: &[u8] = b"longshore requestState 2";
 
 const NONCE_BYTES: usize = 24;
 
 /// Seals and opens states.
 pub struct Sealer {
-    cipher: XChaCha20Poly1305,
+    keys: Arc<Keyring>,
     clock: Clock,
 }
 
@@ -45,74 +51,122 @@ pub struct Binding<'a> {
 }
 
 impl Sealer {
-    pub fn new(key: [u8; 32], clock: Clock) -> Sealer {
+    pub fn new(keys: Keyring, clock: Clock) -> Sealer {
         Sealer {
-            cipher: XChaCha20Poly1305::new(&key.into()),
+            keys: Arc::new(keys),
             clock,
         }
     }
 
-    /// Seals what a round leaves for the next.
-    pub fn seal(&self, binding: &Binding, saved: &Saved) -> Result<String, Refusal> {
-        let expires_at = self.clock.now().plus(LIFETIME);
-        let plain = encode(expires_at, saved);
-        let mut nonce = [0; NONCE_BYTES];
-        getrandom::fill(&mut nonce).expect("the system's source of randomness works");
-        let sealed = self
-            .cipher
-            .encrypt(
-                &XNonce::from(nonce),
-                Payload {
-                    msg: &plain,
-                    aad: &binding.digest(),
-                },
-            )
-            .expect("a state is far smaller than the cipher's limit");
-        let state = URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat());
-        if state.len() > STATE_MAX_BYTES {
-            return Err(Refusal::StateTooLarge {
-                size_bytes: state.len(),
-                max_bytes: STATE_MAX_BYTES,
-            });
+    /// Seals what a round leaves for the next. What is too large to travel is kept by the host
+    /// before its name is told.
+    pub async fn seal(
+        &self,
+        service: &Service,
+        binding: &Binding<'_>,
+        left: Left,
+    ) -> Result<String, Refusal> {
+        self.keys.rotate_if_due().await;
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).expect("the system's source of randomness works");
+        let mut content = Content {
+            expires_at: self.clock.now().plus(LIFETIME),
+            id,
+            left: Some(left),
+        };
+        let state = self.close(binding, &content);
+        if state.len() <= STATE_MAX_BYTES {
+            return Ok(state);
         }
-        Ok(state)
+        if let Some(Left::State(saved)) = content.left.take() {
+            let round = round_name(binding, &content);
+            let kept = service.keep_round(&round, form::encode_saved(&saved));
+            kept.await?;
+        }
+        Ok(self.close(binding, &content))
     }
 
     /// Opens what a client sent back.
-    pub fn open(&self, binding: &Binding, state: &str) -> Result<Saved, Refusal> {
+    pub fn open(
+        &self,
+        service: &Service,
+        binding: &Binding,
+        state: &str,
+    ) -> Result<Earlier, Refusal> {
+        let content = self.read(binding, state)?;
+        let round = round_name(binding, &content);
+        let left = match content.left {
+            Some(left) => left,
+            None => {
+                let kept = service.kept_round(&round)?;
+                let saved = kept.and_then(|bytes| form::decode_saved(&bytes));
+                Left::State(saved.ok_or(RoundError::Lost)?)
+            }
+        };
+        Ok(Earlier { round, left })
+    }
+
+    fn read(&self, binding: &Binding, state: &str) -> Result<Content, Refusal> {
         const AGAIN: &str = "make the call again without requestState and inputResponses";
-        let (expires_at, saved) = self.decrypt(binding, state).ok_or_else(|| {
+        let content = self.decrypt(binding, state).ok_or_else(|| {
             Refusal::InvalidParams(format!(
                 "params.requestState does not belong to this call: it has to come back unchanged, \
                  with the same tool and arguments, from the client it was given to; {AGAIN}"
             ))
         })?;
-        if self.clock.now() >= expires_at {
+        // Of an instance that waits, those who hold it say whether it still does.
+        let is_held = matches!(content.left, Some(Left::Held(_)));
+        if !is_held && self.clock.now() >= content.expires_at {
             return Err(Refusal::InvalidParams(format!(
                 "params.requestState has expired, {} minutes after it was given out; {AGAIN}",
                 LIFETIME.as_secs() / 60
             )));
         }
-        Ok(saved)
+        Ok(content)
     }
 
-    fn decrypt(&self, binding: &Binding, state: &str) -> Option<(Timestamp, Saved)> {
+    fn close(&self, binding: &Binding, content: &Content) -> String {
+        let mut nonce = [0; NONCE_BYTES];
+        getrandom::fill(&mut nonce).expect("the system's source of randomness works");
+        let cipher = XChaCha20Poly1305::new(&self.keys.newest().into());
+        let sealed = cipher
+            .encrypt(
+                &XNonce::from(nonce),
+                Payload {
+                    msg: &content.encode(),
+                    aad: &binding.digest(),
+                },
+            )
+            .expect("a state is far smaller than the cipher's limit");
+        URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat())
+    }
+
+    fn decrypt(&self, binding: &Binding, state: &str) -> Option<Content> {
         if state.len() > STATE_MAX_BYTES {
             return None;
         }
         let bytes = URL_SAFE_NO_PAD.decode(state).ok()?;
         let (nonce, sealed) = bytes.split_first_chunk::<NONCE_BYTES>()?;
-        let plain = self
-            .cipher
-            .decrypt(
-                &XNonce::from(*nonce),
-                Payload {
-                    msg: sealed,
-                    aad: &binding.digest(),
-                },
-            )
-            .ok()?;
-        decode(&plain)
+        let (nonce, aad) = (XNonce::from(*nonce), binding.digest());
+        let plain = self.keys.usable().into_iter().find_map(|key| {
+            let payload = Payload {
+                msg: sealed,
+                aad: &aad,
+            };
+            let cipher = XChaCha20Poly1305::new(&key.into());
+            cipher.decrypt(&nonce, payload).ok()
+        })?;
+        Content::decode(&plain)
+    }
+}
+
+fn round_name(binding: &Binding, content: &Content) -> RoundName {
+    RoundName {
+        key: TaskKey {
+            tenant: binding.tenant.clone(),
+            id: TaskId::from_random(content.id),
+        },
+        expires_at: content.expires_at,
     }
 }
 
@@ -169,130 +223,6 @@ fn hash_object(hash: &mut Sha256, members: &Map<String, Value>) {
 fn hash_part(hash: &mut Sha256, part: &[u8]) {
     hash.update((part.len() as u64).to_be_bytes());
     hash.update(part);
-}
-
-fn encode(expires_at: Timestamp, saved: &Saved) -> Vec<u8> {
-    // Named one by one, so that a new member can't be forgotten here.
-    let Saved {
-        checkpoint,
-        steps,
-        answers,
-        external_reference,
-    } = saved;
-    let mut out = Vec::new();
-    out.extend_from_slice(&expires_at.0.to_be_bytes());
-    put_optional(&mut out, checkpoint.as_deref());
-    put_length(&mut out, steps.len());
-    for (name, value) in steps {
-        put(&mut out, name.as_bytes());
-        put(&mut out, value);
-    }
-    put_length(&mut out, answers.len());
-    for (key, answer) in answers {
-        put(&mut out, key.as_str().as_bytes());
-        let (tag, text) = match answer {
-            Answer::Accept(content) => (b'a', content.as_deref()),
-            Answer::Decline => (b'd', None),
-            Answer::Dismiss => (b'c', None),
-            Answer::Value(value) => (b'v', Some(value.as_str())),
-        };
-        out.push(tag);
-        put_optional(&mut out, text.map(str::as_bytes));
-    }
-    let reference = external_reference.as_ref();
-    put_optional(
-        &mut out,
-        reference.map(|external| external.reference.as_bytes()),
-    );
-    let url = reference.and_then(|external| external.url.as_deref());
-    put_optional(&mut out, url.map(str::as_bytes));
-    out
-}
-
-/// Reads [`encode`]'s form. It was authenticated, so a misfit means another version of the host.
-fn decode(plain: &[u8]) -> Option<(Timestamp, Saved)> {
-    let mut rest = plain;
-    let (expires_at, after) = rest.split_first_chunk::<8>()?;
-    rest = after;
-    let mut saved = Saved {
-        checkpoint: take_optional(&mut rest)?.map(<[u8]>::to_vec),
-        ..Saved::default()
-    };
-    for _ in 0..take_length(&mut rest)? {
-        let name = take_text(&mut rest)?;
-        saved.steps.insert(name, take(&mut rest)?.to_vec());
-    }
-    for _ in 0..take_length(&mut rest)? {
-        let key = InputKey::parse(&take_text(&mut rest)?).ok()?;
-        let (tag, after) = rest.split_first()?;
-        rest = after;
-        let text = take_optional_text(&mut rest)?;
-        let answer = match (tag, text) {
-            (b'a', content) => Answer::Accept(content),
-            (b'd', None) => Answer::Decline,
-            (b'c', None) => Answer::Dismiss,
-            (b'v', Some(value)) => Answer::Value(value),
-            _ => return None,
-        };
-        saved.answers.insert(key, answer);
-    }
-    let reference = take_optional_text(&mut rest)?;
-    let url = take_optional_text(&mut rest)?;
-    saved.external_reference = reference.map(|reference| ExternalReference { reference, url });
-    rest.is_empty()
-        .then_some((Timestamp(u64::from_be_bytes(*expires_at)), saved))
-}
-
-fn put_length(out: &mut Vec<u8>, length: usize) {
-    // Longer than 32 bits is longer than any state that passes the limit.
-    let length = u32::try_from(length).unwrap_or(u32::MAX);
-    out.extend_from_slice(&length.to_be_bytes());
-}
-
-fn put(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_length(out, bytes.len());
-    out.extend_from_slice(bytes);
-}
-
-fn put_optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
-    out.push(bytes.is_some().into());
-    if let Some(bytes) = bytes {
-        put(out, bytes);
-    }
-}
-
-fn take_length(rest: &mut &[u8]) -> Option<usize> {
-    let (length, after) = rest.split_first_chunk::<4>()?;
-    *rest = after;
-    usize::try_from(u32::from_be_bytes(*length)).ok()
-}
-
-fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let length = take_length(rest)?;
-    let (bytes, after) = rest.split_at_checked(length)?;
-    *rest = after;
-    Some(bytes)
-}
-
-fn take_text(rest: &mut &[u8]) -> Option<String> {
-    String::from_utf8(take(rest)?.to_vec()).ok()
-}
-
-fn take_optional_text(rest: &mut &[u8]) -> Option<Option<String>> {
-    match take_optional(rest)? {
-        Some(bytes) => Some(Some(String::from_utf8(bytes.to_vec()).ok()?)),
-        None => Some(None),
-    }
-}
-
-fn take_optional<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
-    let (is_some, after) = rest.split_first()?;
-    *rest = after;
-    match is_some {
-        0 => Some(None),
-        1 => take(rest).map(Some),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

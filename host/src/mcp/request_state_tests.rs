@@ -4,11 +4,34 @@ use super::*;
 use proptest::prelude::*;
 use serde_json::json;
 
+use crate::clock::Timestamp;
+use crate::service::{HeldRound, Saved};
+use crate::task::{Answer, ExternalReference, InputKey};
+
 const START: Timestamp = Timestamp(1_800_000_000_000);
 
+/// With keys in memory only: their file is gone.
 fn sealer() -> (Sealer, Clock) {
+    sealer_in(&tempfile::tempdir().unwrap())
+}
+
+fn sealer_in(dir: &tempfile::TempDir) -> (Sealer, Clock) {
     let clock = Clock::manual(START);
-    (Sealer::new([7; 32], clock.clone()), clock)
+    let max_age = Duration::from_secs(3_600);
+    let keys = Keyring::open(&dir.path().join("key"), max_age, clock.clone()).unwrap();
+    (Sealer::new(keys, clock.clone()), clock)
+}
+
+fn content(sealer: &Sealer, left: Left) -> Content {
+    Content {
+        expires_at: sealer.clock.now().plus(LIFETIME),
+        id: [9; 16],
+        left: Some(left),
+    }
+}
+
+fn seal(sealer: &Sealer, binding: &Binding) -> String {
+    sealer.close(binding, &content(sealer, Left::State(saved())))
 }
 
 fn arguments(value: Value) -> Map<String, Value> {
@@ -51,18 +74,19 @@ fn a_state_comes_back_whole_for_the_same_call() {
         tool: "deploy",
         arguments,
     };
-    let state = sealer.seal(&binding(&first), &saved()).unwrap();
-    assert_eq!(sealer.open(&binding(&again), &state).unwrap(), saved());
+    let state = seal(&sealer, &binding(&first));
+    let read = sealer.read(&binding(&again), &state).unwrap();
+    assert_eq!(read, content(&sealer, Left::State(saved())));
     assert_ne!(
         state,
-        sealer.seal(&binding(&first), &saved()).unwrap(),
+        seal(&sealer, &binding(&first)),
         "no nonce is used twice"
     );
 }
 
 #[test]
 fn a_state_of_another_tenant_tool_call_or_key_is_refused() {
-    let (sealer, clock) = sealer();
+    let (sealer, _) = sealer();
     let (ours, theirs) = (TenantId::local(), TenantId::parse("other").unwrap());
     let given = arguments(json!({"a": 1}));
     let binding = || Binding {
@@ -71,7 +95,7 @@ fn a_state_of_another_tenant_tool_call_or_key_is_refused() {
         tool: "deploy",
         arguments: &given,
     };
-    let state = sealer.seal(&binding(), &saved()).unwrap();
+    let state = seal(&sealer, &binding());
     let changed = arguments(json!({"a": 2}));
     for (what, other) in [
         (
@@ -103,10 +127,10 @@ fn a_state_of_another_tenant_tool_call_or_key_is_refused() {
             },
         ),
     ] {
-        assert!(sealer.open(&other, &state).is_err(), "{what}");
+        assert!(sealer.read(&other, &state).is_err(), "{what}");
     }
-    let stranger = Sealer::new([8; 32], clock);
-    assert!(stranger.open(&binding(), &state).is_err());
+    let (stranger, _) = super::tests::sealer();
+    assert!(stranger.read(&binding(), &state).is_err());
 }
 
 #[test]
@@ -119,28 +143,28 @@ fn a_state_with_any_letter_changed_added_or_missing_is_refused() {
         tool: "deploy",
         arguments: &none,
     };
-    let state = sealer.seal(&binding, &saved()).unwrap();
+    let state = seal(&sealer, &binding);
     let mut bytes = URL_SAFE_NO_PAD.decode(&state).unwrap();
     for index in 0..bytes.len() {
         for bit in 0..8 {
             bytes[index] ^= 1 << bit;
             let changed = URL_SAFE_NO_PAD.encode(&bytes);
-            assert!(sealer.open(&binding, &changed).is_err(), "byte {index}");
+            assert!(sealer.read(&binding, &changed).is_err(), "byte {index}");
             bytes[index] ^= 1 << bit;
         }
     }
     for length in 0..state.len() {
-        assert!(sealer.open(&binding, &state[..length]).is_err(), "{length}");
+        assert!(sealer.read(&binding, &state[..length]).is_err(), "{length}");
     }
     for tail in ["A", "-TAMPERED", "=", " ", "\n"] {
-        assert!(sealer.open(&binding, &format!("{state}{tail}")).is_err());
+        assert!(sealer.read(&binding, &format!("{state}{tail}")).is_err());
     }
     assert!(
         sealer
-            .open(&binding, &"A".repeat(STATE_MAX_BYTES * 2))
+            .read(&binding, &"A".repeat(STATE_MAX_BYTES * 2))
             .is_err()
     );
-    assert!(sealer.open(&binding, "").is_err());
+    assert!(sealer.read(&binding, "").is_err());
 }
 
 #[test]
@@ -153,17 +177,18 @@ fn a_state_lives_ten_minutes() {
         tool: "deploy",
         arguments: &none,
     };
-    let state = sealer.seal(&binding, &saved()).unwrap();
+    let state = seal(&sealer, &binding);
     clock.advance(LIFETIME - Duration::from_millis(1));
-    assert!(sealer.open(&binding, &state).is_ok());
+    assert!(sealer.read(&binding, &state).is_ok());
     clock.advance(Duration::from_millis(1));
-    let refusal = sealer.open(&binding, &state).unwrap_err();
+    let refusal = sealer.read(&binding, &state).unwrap_err();
     assert!(refusal.to_string().contains("expired, 10 minutes after"));
 }
 
-#[test]
-fn a_state_beyond_the_limit_is_not_given_out() {
-    let (sealer, _) = sealer();
+#[tokio::test]
+async fn a_state_sealed_before_a_rotation_opens_after_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sealer, clock) = sealer_in(&dir);
     let (tenant, none) = (TenantId::local(), Map::new());
     let binding = Binding {
         tenant: &tenant,
@@ -171,14 +196,39 @@ fn a_state_beyond_the_limit_is_not_given_out() {
         tool: "deploy",
         arguments: &none,
     };
-    let large = Saved {
-        checkpoint: Some(vec![0; STATE_MAX_BYTES]),
-        ..Saved::default()
-    };
-    assert!(matches!(
-        sealer.seal(&binding, &large),
-        Err(Refusal::StateTooLarge { .. })
-    ));
+    clock.advance(Duration::from_secs(3_599));
+    let state = seal(&sealer, &binding);
+    clock.advance(Duration::from_secs(1));
+    sealer.keys.rotate_if_due().await;
+    assert_eq!(sealer.keys.usable().len(), 2);
+    assert!(sealer.read(&binding, &state).is_ok());
+    let newer = seal(&sealer, &binding);
+    clock.advance(LIFETIME - Duration::from_secs(1));
+    assert!(sealer.read(&binding, &newer).is_ok());
+    assert_eq!(sealer.keys.usable().len(), 2);
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(sealer.keys.usable().len(), 1);
+    assert!(sealer.read(&binding, &state).is_err());
+}
+
+#[test]
+fn names_of_what_waits_elsewhere_come_back_too() {
+    for left in [
+        None,
+        Some(Left::Task(TaskId::from_random([3; 16]))),
+        Some(Left::Held(HeldRound {
+            process: 1,
+            number: u64::MAX,
+            until: START,
+        })),
+    ] {
+        let content = Content {
+            expires_at: START,
+            id: [0xff; 16],
+            left,
+        };
+        assert_eq!(Content::decode(&content.encode()), Some(content));
+    }
 }
 
 proptest! {
@@ -194,11 +244,18 @@ proptest! {
         let external_reference =
             reference.map(|(reference, url)| ExternalReference { reference, url });
         let saved = Saved { checkpoint, steps, answers, external_reference };
-        prop_assert_eq!(decode(&encode(Timestamp(at), &saved)), Some((Timestamp(at), saved)));
+        prop_assert_eq!(form::decode_saved(&form::encode_saved(&saved)), Some(saved.clone()));
+        let content = Content {
+            expires_at: Timestamp(at),
+            id: [1; 16],
+            left: Some(Left::State(saved)),
+        };
+        prop_assert_eq!(Content::decode(&content.encode()), Some(content));
     }
 
     #[test]
     fn no_bytes_make_the_codec_panic(bytes in any::<Vec<u8>>()) {
-        let _ = decode(&bytes);
+        let _ = Content::decode(&bytes);
+        let _ = form::decode_saved(&bytes);
     }
 }

@@ -1,10 +1,10 @@
-//! A run's questions: asked once (I7), answered within the call, by a client that is there, by a task
-//! that waits in memory, or by one that is parked meanwhile.
+//! A run's questions: asked once (I7), answered within the call, by its next round, by a client that
+//! is there, by a task that waits in memory, or by one that is parked meanwhile.
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::drive::CallOutcome;
-use super::journal::{DurableJournal, LiveQuestion, Lookup};
+use super::journal::{DurableJournal, Left, LiveQuestion, Lookup};
 use super::run::{Abandoned, Run, Signal};
 use crate::schema;
 use crate::task::{Answer, Ask, InputRequest};
@@ -40,9 +40,10 @@ impl Run {
             Lookup::Answered(answers) => Ok(Ok(answers)),
             Lookup::Refused(reason) => Ok(Err(InputError::Unsupported(reason))),
             Lookup::NextRound(missing, saved) => {
-                self.reply(CallOutcome::Asks(missing, saved));
+                self.reply(CallOutcome::Asks(missing, Left::State(saved)));
                 Err(Abandoned)
             }
+            Lookup::Hold(missing) => self.ask_held(&requests, missing).await,
             Lookup::AskLive(client) => self.ask_live(&client, &requests).await,
             Lookup::BecomesTask => match self.promote().await {
                 Ok(()) => self.ask_as_task(requests).await,
@@ -132,7 +133,7 @@ impl Run {
         }
     }
 
-    fn hold(&self) -> Result<OwnedSemaphorePermit, InputError> {
+    pub(super) fn hold(&self) -> Result<OwnedSemaphorePermit, InputError> {
         let held = self.0.scheduler.0.held.clone().try_acquire_owned();
         held.map_err(|_| {
             let max = self.0.scheduler.0.limits.held_instances_max;
@@ -206,7 +207,7 @@ impl Run {
         )))
     }
 
-    async fn told_to_stop(&self) {
+    pub(super) async fn told_to_stop(&self) {
         let mut signal = self.0.signal.subscribe();
         // The guard this yields must not live on in the caller.
         let _ = signal.wait_for(|signal| signal.cancel.is_some()).await;

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
-use tracing::{error, warn};
+use tracing::{Instrument, error, warn};
 
 use super::journal::{DurableJournal, Journal, MemoryJournal};
 use super::run::Run;
-use super::{Asks, Call, RunEnd, Saved, Scheduler, StartError, Submission};
-use crate::store::{StoreError, UpdateError};
+use super::{
+    Asks, Call, Left, Operation, RoundError, RunEnd, Saved, Scheduler, StartError, Submission,
+};
+use crate::store::{RoundName, StoreError, UpdateError};
 use crate::task::{
-    Attempt, Event, InputRequest, Interruption, Phase, RpcError, Task, TaskKey, TenantId,
+    Attempt, Event, InputRequest, Interruption, Phase, RpcError, Task, TaskKey, TenantId, Trace,
 };
 
 /// JSON-RPC's "internal error".
@@ -21,15 +23,15 @@ const INTERNAL_ERROR: i32 = -32603;
 /// A call that runs. Whoever drops it before the outcome stops the tool, unless it is a task by then.
 pub struct StartedCall {
     pub run: Run,
-    outcome: oneshot::Receiver<CallOutcome>,
+    pub(super) outcome: oneshot::Receiver<CallOutcome>,
 }
 
 /// What a call came to.
 #[derive(Debug)]
 pub enum CallOutcome {
     Ended(RunEnd),
-    /// The run ended with questions; the call has to come again with the answers.
-    Asks(Vec<InputRequest>, Saved),
+    /// Questions; the call has to come again with the answers.
+    Asks(Vec<InputRequest>, Left),
     /// Stored by now; the run goes on.
     Task(Box<Task>),
     /// The tool must be a task, and no task can be stored.
@@ -101,7 +103,28 @@ impl Scheduler {
         saved: Saved,
         responses: Map<String, Value>,
     ) -> Result<StartedCall, StartError> {
+        self.start_round(submission, asks, saved, None, responses)
+            .await
+    }
+
+    /// Starts another round of such a call, with what `round` left. A round that began with a step
+    /// recorded may begin only once: what comes after the step must not be done twice from it.
+    pub async fn start_round(
+        &self,
+        submission: Submission,
+        asks: Asks,
+        saved: Saved,
+        round: Option<RoundName>,
+        responses: Map<String, Value>,
+    ) -> Result<StartedCall, StartError> {
         let place = self.take_call_place(&submission.tenant).await?;
+        if let Some(round) = round.filter(|_| !saved.steps.is_empty()) {
+            match self.0.store.use_round(&round).await {
+                Ok(()) => {}
+                Err(StoreError::RoundUsed) => return Err(RoundError::Used.into()),
+                Err(error) => return Err(error.into()),
+            }
+        }
         let (reply, outcome) = oneshot::channel();
         let call = call_of(&submission);
         let journal = MemoryJournal {
@@ -116,7 +139,7 @@ impl Scheduler {
         Ok(StartedCall { run, outcome })
     }
 
-    async fn take_call_place(&self, tenant: &TenantId) -> Result<CallPlace, StartError> {
+    pub(super) async fn take_call_place(&self, tenant: &TenantId) -> Result<CallPlace, StartError> {
         if *self.0.draining.borrow() {
             return Err(StartError::Draining);
         }
@@ -186,6 +209,9 @@ impl Scheduler {
             policy: task.policy.clone(),
             abilities: task.abilities,
             ttl: None,
+            trace: task.trace.clone(),
+            operation: Operation::CallTool,
+            listener: None,
         };
         let call = call_of(&submission);
         let journal = DurableJournal::new(self.0.store.clone(), &task);
@@ -224,7 +250,16 @@ impl Scheduler {
         self.dispatch();
     }
 
+    /// What is logged on the way names the caller's trace.
     async fn drive(self, run: Run, call: Call) {
+        let span = match run.trace().and_then(Trace::id) {
+            Some(trace_id) => tracing::info_span!("call", %trace_id),
+            None => tracing::Span::none(),
+        };
+        self.watch_over(run, call).instrument(span).await;
+    }
+
+    async fn watch_over(self, run: Run, call: Call) {
         let mut saved = None;
         let mut progress = run.watch_progress();
         let interval = self.0.limits.save_interval;
@@ -235,12 +270,14 @@ impl Scheduler {
                 end = &mut work => break end,
                 () = run.overdue() => run.kill(),
                 () = run.show(&mut progress) => {}
+                () = run.show_updates() => {}
                 () = tokio::time::sleep_until(save_at) => {
                     run.save(&mut saved).await;
                     save_at = Instant::now() + interval;
                 }
             }
         };
+        run.publish_updates();
         run.save(&mut saved).await;
         self.finish(&run, end).await;
     }
@@ -317,6 +354,7 @@ fn call_of(submission: &Submission) -> Call {
         tenant: submission.tenant.clone(),
         tool: submission.tool.clone(),
         arguments: submission.arguments.clone(),
+        operation: submission.operation.clone(),
     }
 }
 
@@ -327,6 +365,8 @@ fn end_event(run: &Run, durable: &DurableJournal, end: RunEnd) -> Event {
     let cancelled = run.cancelled();
     match end {
         RunEnd::Returned(result) => Event::Returned { attempt, result },
+        // Of no tool, and only tools' calls are tasks.
+        RunEnd::NotFound => failed(attempt, "there is no such resource".to_owned()),
         RunEnd::Failed(error) => Event::Failed { attempt, error },
         RunEnd::Cancelled(words) => {
             let words = words.unwrap_or_else(|| "the tool stopped at a safe place".to_owned());

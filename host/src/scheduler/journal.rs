@@ -7,13 +7,14 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{error, warn};
 
 use super::ask::InputError;
+use super::held::HeldRound;
 use super::run::{Abandoned, StepError};
 use crate::clock::Timestamp;
 use crate::schema;
 use crate::store::{Store, StoredInput, UpdateError};
 use crate::task::{
     Answer, Attempt, Event, ExternalReference, InputKey, InputRequest, Rejected, STEPS_MAX, Task,
-    TaskKey,
+    TaskId, TaskKey,
 };
 
 /// Steps that a call keeps in memory while it is no task, bytes.
@@ -26,6 +27,17 @@ pub struct Saved {
     pub steps: BTreeMap<String, Vec<u8>>,
     pub answers: BTreeMap<InputKey, Answer>,
     pub external_reference: Option<ExternalReference>,
+}
+
+/// What a round leaves for the next one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Left {
+    /// All there is: the tool runs again with it.
+    State(Saved),
+    /// The instance, which waits in memory.
+    Held(HeldRound),
+    /// A task, which waits by itself.
+    Task(TaskId),
 }
 
 /// A question on its way to a client that answers while the guest waits.
@@ -41,6 +53,8 @@ pub struct LiveQuestion {
 pub enum Asks {
     /// Round by round: the run ends, and the call comes again with answers.
     InRounds,
+    /// Round by round, while the instance waits in memory: its tool can't be run again.
+    InHeldRounds,
     /// As the task the call becomes, save for the keys that are asked before, in rounds. With
     /// `always` it becomes one in any case.
     AsTask {
@@ -110,6 +124,7 @@ impl Note {
 pub(super) enum Lookup {
     Answered(Vec<Answer>),
     NextRound(Vec<InputRequest>, Saved),
+    Hold(Vec<InputRequest>),
     AskLive(mpsc::Sender<LiveQuestion>),
     BecomesTask,
     AskAsTask,
@@ -156,6 +171,13 @@ impl Journal {
         }
     }
 
+    /// Takes the responses of another round.
+    pub fn take_responses(&mut self, responses: Map<String, Value>) {
+        if let Journal::Memory(memory) = self {
+            memory.responses = responses;
+        }
+    }
+
     pub fn look_up(&mut self, requests: &[InputRequest]) -> Lookup {
         match self {
             Journal::Memory(memory) => memory.look_up(requests),
@@ -192,7 +214,7 @@ impl MemoryJournal {
         let in_rounds = match &self.asks {
             Asks::Refused(reason) => return Lookup::Refused(reason.clone()),
             Asks::Live(client) => return Lookup::AskLive(client.clone()),
-            Asks::InRounds => true,
+            Asks::InRounds | Asks::InHeldRounds => true,
             Asks::AsTask { first, .. } => requests
                 .iter()
                 .all(|request| first.contains(request.key.as_str())),
@@ -205,7 +227,10 @@ impl MemoryJournal {
             .filter(|request| !self.saved.answers.contains_key(&request.key))
             .cloned()
             .collect();
-        Lookup::NextRound(missing, self.saved.clone())
+        match self.asks {
+            Asks::InHeldRounds => Lookup::Hold(missing),
+            _ => Lookup::NextRound(missing, self.saved.clone()),
+        }
     }
 
     /// The first record of a name stays.

@@ -3,7 +3,9 @@
 
 mod ask;
 mod drive;
+mod held;
 mod journal;
+mod message;
 mod queue;
 mod run;
 #[cfg(test)]
@@ -26,17 +28,20 @@ use tracing::{error, info};
 
 pub use ask::InputError;
 pub use drive::{CallOutcome, StartedCall};
-pub use journal::{Asks, LiveQuestion, Saved};
+pub use held::{HeldRound, RoundError};
+pub use journal::{Asks, Left, LiveQuestion, Saved};
+pub use message::{Listener, LogLevel, Message};
 pub use run::{Abandoned, Run, RunContext, StepError, Stopped};
 pub use submission::Submission;
 
 use crate::clock::Clock;
-use crate::notify::Notifier;
+use crate::notify::{Notifier, ResourceKey};
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
     Answer, CallResult, Event, InputKey, Interruption, Phase, Progress, Rejected, RpcError, Task,
     TaskId, TaskKey, TenantId, ToolRef,
 };
+use held::Waiting;
 use queue::FairQueue;
 
 /// Runs a tool. Two implementations: the sandbox, and a scripted one in the scheduler's tests.
@@ -53,6 +58,36 @@ pub struct Call {
     pub tool: ToolRef,
     /// JSON text that fits the tool's input schema.
     pub arguments: String,
+    pub operation: Operation,
+}
+
+/// What a call asks of its plugin. Only a tool's call can become a task; what the others act on
+/// stands in the call's [`ToolRef`] too, for those who read logs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Operation {
+    #[default]
+    CallTool,
+    ReadResource {
+        uri: String,
+    },
+    GetPrompt {
+        name: String,
+        arguments: Vec<(String, String)>,
+    },
+    Complete {
+        subject: Subject,
+        argument: String,
+        value: String,
+        /// Arguments that are filled in already.
+        chosen: Vec<(String, String)>,
+    },
+}
+
+/// What an argument to complete belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Prompt(String),
+    Template(String),
 }
 
 /// How a run ended.
@@ -60,6 +95,8 @@ pub struct Call {
 pub enum RunEnd {
     /// The tool returned, perhaps a failure of its own, or that the arguments are wrong.
     Returned(CallResult),
+    /// There is no resource of the URI that was to be read.
+    NotFound,
     /// The tool stopped because it was told to; what it says was done and what not.
     Cancelled(Option<String>),
     /// The call failed: the tool said so, trapped, or broke a limit. The message is for the client.
@@ -84,6 +121,10 @@ pub struct SchedulerLimits {
     pub call_wait_max: Duration,
     /// Instances that wait for an answer and can't be parked.
     pub held_instances_max: usize,
+    /// How long such an instance waits for the next round of a call without a task, and how many of
+    /// one tenant do.
+    pub round_hold: Duration,
+    pub tenant_rounds_held_max: usize,
     /// How long a guest that can be parked waits in memory for an answer.
     pub park_after: Duration,
     /// How often a run's progress and output are saved.
@@ -104,6 +145,8 @@ pub enum StartError {
     #[error("too many calls are running; try again in a moment")]
     TooManyCalls,
     #[error(transparent)]
+    Round(#[from] RoundError),
+    #[error(transparent)]
     Store(#[from] StoreError),
 }
 
@@ -114,6 +157,8 @@ pub struct Scheduler(Arc<Inner>);
 struct Inner {
     store: Store,
     notifier: Notifier,
+    /// Of resources that runs say have changed.
+    resources: Notifier<ResourceKey>,
     runner: Arc<dyn Runner>,
     clock: Clock,
     limits: SchedulerLimits,
@@ -125,6 +170,8 @@ struct Inner {
     /// Set once the host stops; nothing new starts then.
     draining: watch::Sender<bool>,
     run_ended: Notify,
+    /// Tells this process from others, by chance.
+    process: u64,
     /// 16 bytes for a task's name; counted in simulations, whose traces have to repeat.
     new_id: fn() -> [u8; 16],
 }
@@ -135,6 +182,10 @@ struct State {
     runs: BTreeMap<TaskKey, Run>,
     /// Calls answered inline, by tenant.
     calls: HashMap<TenantId, usize>,
+    /// Runs that wait for the next round of their call, by number.
+    waiting: BTreeMap<u64, Waiting>,
+    /// Rounds that waited so far.
+    rounds: u64,
 }
 
 impl Scheduler {
@@ -161,10 +212,13 @@ impl Scheduler {
             queue: FairQueue::new(limits.tasks_running_max, limits.tenant_tasks_running_max),
             runs: BTreeMap::new(),
             calls: HashMap::new(),
+            waiting: BTreeMap::new(),
+            rounds: 0,
         };
         Scheduler(Arc::new(Inner {
             store,
             notifier,
+            resources: Notifier::default(),
             runner,
             clock,
             state: Mutex::new(state),
@@ -173,6 +227,7 @@ impl Scheduler {
             tracker: TaskTracker::new(),
             draining: watch::Sender::new(false),
             run_ended: Notify::new(),
+            process: getrandom::u64().expect("the system's random generator works"),
             new_id,
             limits,
         }))

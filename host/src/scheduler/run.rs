@@ -1,5 +1,6 @@
 //! One run of a tool, as the sandbox sees it: the other side of the hooks in `wit/plugin.wit`.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +11,9 @@ use tracing::{debug, error};
 use super::drive::{CallOutcome, CallPlace};
 use super::journal::{DurableJournal, Journal, Note};
 use super::{Asks, Scheduler, StartError, Submission};
-use crate::task::{Abilities, Event, ExternalReference, Progress, Recovery, TaskId, TenantId};
+use crate::task::{
+    Abilities, Event, ExternalReference, Progress, Recovery, TaskId, TenantId, Trace,
+};
 
 /// Guest output kept in memory between two saves, bytes; more is dropped and said to be.
 const LOG_BUFFER_MAX: usize = 64 * 1024;
@@ -31,6 +34,9 @@ pub(super) struct Shared {
     pub(super) signal: watch::Sender<Signal>,
     pub(super) answered: Notify,
     log: Mutex<Vec<u8>>,
+    /// Resources that changed and that nobody was told of yet.
+    updated: Mutex<BTreeSet<String>>,
+    pub(super) updates: Notify,
     /// Where the call's caller waits, until it has its answer.
     caller: Mutex<Option<oneshot::Sender<CallOutcome>>>,
     /// Held while the call is answered inline.
@@ -160,6 +166,11 @@ impl Run {
         log.extend_from_slice(&text[..text.len().min(room)]);
     }
 
+    /// The trace of the call.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.0.submission.trace.as_ref()
+    }
+
     /// Resolves when the run must end at once.
     pub async fn killed(&self) {
         let mut signal = self.0.signal.subscribe();
@@ -185,6 +196,8 @@ impl Run {
             signal: watch::Sender::new(Signal::default()),
             answered: Notify::new(),
             log: Mutex::new(Vec::new()),
+            updated: Mutex::default(),
+            updates: Notify::new(),
             caller: Mutex::new(caller),
             place: Mutex::new(place),
         }))
@@ -195,7 +208,8 @@ impl Run {
         self.0.progress.subscribe()
     }
 
-    pub(super) fn newest_progress(&self) -> Option<Progress> {
+    /// What the guest reported last.
+    pub fn newest_progress(&self) -> Option<Progress> {
         self.0.progress.borrow().clone()
     }
 
@@ -259,6 +273,12 @@ impl Run {
             // A caller that went away has no use for it.
             let _ = caller.send(outcome);
         }
+    }
+
+    /// Another round of the call waits for the answer, and has a place.
+    pub(super) fn set_caller(&self, caller: oneshot::Sender<CallOutcome>, place: CallPlace) {
+        *lock(&self.0.caller) = Some(caller);
+        *lock(&self.0.place) = Some(place);
     }
 
     /// Whether the call has to become a task and has not yet.
@@ -332,6 +352,17 @@ impl Run {
             self.0.scheduler.0.notifier.publish(&durable.key);
         }
         tokio::time::sleep(SHOW_INTERVAL).await;
+    }
+
+    /// Tells whoever watches them of resources that changed, then rests as [`Run::show`] does.
+    pub(super) async fn show_updates(&self) {
+        self.0.updates.notified().await;
+        self.publish_updates();
+        tokio::time::sleep(SHOW_INTERVAL).await;
+    }
+
+    pub(super) fn updated(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        lock(&self.0.updated)
     }
 
     /// Saves what is shown: progress and output. Nobody waits for it to be durable.

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::{Listener, Operation};
 use crate::clock::Timestamp;
 use crate::store::{NewTask, StoredInput};
-use crate::task::{Abilities, Attempt, Input, Phase, Policy, Task, TaskKey, TenantId, ToolRef};
+use crate::task::{
+    Abilities, Attempt, Input, Phase, Policy, Task, TaskKey, TenantId, ToolRef, Trace,
+};
 
 /// A call that may become a task.
 #[derive(Clone, Debug)]
@@ -18,6 +21,11 @@ pub struct Submission {
     pub abilities: Abilities,
     /// Time to live of the task from its creation.
     pub ttl: Option<Duration>,
+    /// The caller's trace.
+    pub trace: Option<Trace>,
+    pub operation: Operation,
+    /// Who hears what the call says, as long as it is no task.
+    pub listener: Option<Listener>,
 }
 
 impl Submission {
@@ -45,6 +53,7 @@ impl Submission {
             cancel: None,
             inputs: BTreeMap::new(),
             external_reference: None,
+            trace: self.trace.clone(),
         }
     }
 

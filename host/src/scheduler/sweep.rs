@@ -1,4 +1,4 @@
-//! Deletes what has expired, in bounded slices, by the store's time-ordered index.
+//! Deletes what has expired, in bounded slices, by the store's time-ordered indexes.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tracing::{debug, error};
@@ -20,6 +20,9 @@ impl Scheduler {
             }
             if let Err(error) = self.sweep().await {
                 error!(%error, "expired tasks could not be swept");
+            }
+            if let Err(error) = self.sweep_rounds().await {
+                error!(%error, "rounds that are over could not be swept");
             }
         }
     }
@@ -46,6 +49,24 @@ impl Scheduler {
             deleted += swept;
             if found < SLICE || swept == 0 || *self.0.draining.borrow() {
                 debug!(deleted, "swept");
+                return Ok(deleted);
+            }
+        }
+    }
+
+    /// Deletes what is kept of rounds that are over. Returns how many there were.
+    pub async fn sweep_rounds(&self) -> Result<usize, StoreError> {
+        let mut deleted = 0;
+        loop {
+            let over = self.0.store.expired_rounds(self.0.clock.now(), SLICE)?;
+            let found = over.len();
+            stream::iter(over)
+                .map(|round| async move { self.0.store.remove_round(&round).await })
+                .buffer_unordered(SLICE)
+                .try_collect::<()>()
+                .await?;
+            deleted += found;
+            if found < SLICE || *self.0.draining.borrow() {
                 return Ok(deleted);
             }
         }

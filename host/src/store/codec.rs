@@ -12,6 +12,7 @@ use crate::clock::Timestamp;
 use crate::task::{
     Abilities, Answer, Ask, Attempt, CallResult, CancelRequest, Digest, Ending, ExternalReference,
     Input, InputKey, InputRequest, Phase, Policy, Recovery, RpcError, Task, TaskKey, ToolRef,
+    Trace,
 };
 
 /// The version this code writes, of single records and of the store as a whole.
@@ -56,6 +57,8 @@ struct TaskRecord {
     inputs: BTreeMap<String, InputRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
     external_reference: Option<ReferenceRecord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<TraceRecord>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -122,6 +125,17 @@ struct InputRecord {
 struct ReferenceRecord {
     reference: String,
     url: Option<String>,
+}
+
+/// The header fields of the same names.
+#[derive(Serialize, Deserialize)]
+struct TraceRecord {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    baggage: Option<String>,
 }
 
 /// A number as decimal text: JSON has no infinity, and its reader here rounds the last digit.
@@ -265,6 +279,7 @@ impl From<&Task> for TaskRecord {
                     reference: external.reference.clone(),
                     url: external.url.clone(),
                 }),
+            trace: task.trace.as_ref().map(TraceRecord::from),
         }
     }
 }
@@ -310,7 +325,26 @@ impl TaskRecord {
                 reference: external.reference,
                 url: external.url,
             }),
+            trace: self.trace.and_then(|trace| {
+                let TraceRecord {
+                    parent,
+                    state,
+                    baggage,
+                } = &trace;
+                Trace::read(parent.as_deref(), state.as_deref(), baggage.as_deref())
+            }),
         })
+    }
+}
+
+impl From<&Trace> for TraceRecord {
+    fn from(trace: &Trace) -> TraceRecord {
+        let parent = trace.parent.as_ref();
+        TraceRecord {
+            parent: parent.map(ToString::to_string),
+            state: parent.and_then(|parent| parent.state.clone()),
+            baggage: trace.baggage.clone(),
+        }
     }
 }
 

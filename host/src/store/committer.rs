@@ -9,6 +9,7 @@ use super::bodies::Body;
 use super::core::Core;
 use super::draft::{Draft, Finished, Garbage};
 use super::keys::Slot;
+use super::rounds::RoundChange;
 use super::{StoreError, UpdateError};
 use crate::clock::{Clock, Timestamp};
 use crate::notify::Notifier;
@@ -35,6 +36,11 @@ pub(super) enum Command {
     },
     Remove {
         key: TaskKey,
+        reply: oneshot::Sender<Result<(), StoreError>>,
+    },
+    Round {
+        key: TaskKey,
+        change: RoundChange,
         reply: oneshot::Sender<Result<(), StoreError>>,
     },
     /// Commit what is queued, take nothing more, end.
@@ -138,7 +144,9 @@ impl Command {
     fn fail(self, error: &StoreError) {
         // Whoever gave up waiting needs no answer, here and below.
         match self {
-            Command::Insert { reply, .. } | Command::Remove { reply, .. } => {
+            Command::Insert { reply, .. }
+            | Command::Remove { reply, .. }
+            | Command::Round { reply, .. } => {
                 let _ = reply.send(Err(error.clone()));
             }
             Command::Update { reply, .. } => {
@@ -153,6 +161,7 @@ impl Command {
             Command::Insert { bodies, .. } | Command::Update { bodies, .. } => {
                 bodies.iter().map(|(_, body)| body.weight()).sum()
             }
+            Command::Round { change, .. } => change.weight(),
             Command::Remove { .. } | Command::Stop => 0,
         }
     }
@@ -239,6 +248,10 @@ fn decide(draft: &mut Draft<'_>, command: Command, now: Timestamp) -> Option<(Ta
         }
         Command::Remove { key, reply } => {
             let outcome = draft.remove(&key);
+            Some((key, Decided::Done(reply, outcome)))
+        }
+        Command::Round { key, change, reply } => {
+            let outcome = draft.round(&key, change);
             Some((key, Decided::Done(reply, outcome)))
         }
         Command::Stop => None,

@@ -14,6 +14,7 @@ use super::keys::{self, Slot};
 use super::logs::Logs;
 use super::offline::delete_folder;
 use super::records::{self, Records, Writes};
+use super::rounds::RoundBytes;
 use super::{OpenError, StoreError, StoreOptions};
 use crate::clock::Clock;
 use crate::task::{Task, TaskKey, TenantId};
@@ -31,6 +32,7 @@ pub(super) struct Core {
     in_flight: RwLock<HashMap<TaskKey, Option<Task>>>,
     /// Tasks that have not ended, by tenant.
     unfinished: Mutex<HashMap<TenantId, usize>>,
+    pub(super) round_bytes: RoundBytes,
     /// Why nothing is written any more.
     failure: OnceLock<StoreError>,
     /// Last, so that it is given up after the database is closed.
@@ -63,6 +65,8 @@ impl Core {
             bodies: Bodies::open(directory.join("bodies")).map_err(unusable)?,
             logs: Logs::open(directory.join("logs")).map_err(unusable)?,
             unfinished: Mutex::new(count_unfinished(&records).map_err(unreadable)?),
+            round_bytes: RoundBytes::count(&records, options.tenant_rounds_max_bytes)
+                .map_err(unreadable)?,
             in_flight: RwLock::default(),
             failure: OnceLock::new(),
             records,
@@ -91,6 +95,7 @@ impl Core {
             disk: Disk::new(directory, 0, clock),
             in_flight: RwLock::default(),
             unfinished: Mutex::new(count_unfinished(&records).unwrap()),
+            round_bytes: RoundBytes::count(&records, u64::MAX).unwrap(),
             failure: OnceLock::new(),
             records,
             _lock: File::open(directory).unwrap(),

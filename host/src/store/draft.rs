@@ -2,12 +2,13 @@
 //! against the newest state, which may be one that is not committed yet, so there is nothing to
 //! compare and swap. It must not write.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::bodies::Body;
 use super::codec::{decode_task, encode_task};
 use super::keys::{self, Slot};
 use super::records::{Records, Writes};
+use super::rounds::{MARK_BYTES, RoundChange, read_count};
 use super::{StoreError, UpdateError};
 use crate::clock::Timestamp;
 use crate::task::{Event, Task, TaskKey, apply};
@@ -21,6 +22,8 @@ pub(super) struct Draft<'a> {
     records: &'a Records,
     writes: Writes,
     tasks: HashMap<TaskKey, Entry>,
+    /// Rounds that a command of this draft changes.
+    rounds: HashSet<TaskKey>,
     garbage: Vec<Garbage>,
 }
 
@@ -57,13 +60,54 @@ impl<'a> Draft<'a> {
             records,
             writes: Writes::new(),
             tasks: HashMap::new(),
+            rounds: HashSet::new(),
             garbage: Vec::new(),
         }
     }
 
-    /// Whether the newest state of the task is one that is not committed yet.
+    /// Whether the newest state of the task, or of the round, is one that is not committed yet.
     pub(super) fn has_written(&self, key: &TaskKey) -> bool {
-        self.tasks.get(key).is_some_and(|entry| entry.is_written)
+        let task = self.tasks.get(key);
+        task.is_some_and(|entry| entry.is_written) || self.rounds.contains(key)
+    }
+
+    /// Changes what is kept of a round.
+    pub(super) fn round(&mut self, key: &TaskKey, change: RoundChange) -> Result<(), StoreError> {
+        match change {
+            RoundChange::Keep { at, bytes, body } => {
+                let value = body.into_value();
+                self.writes.insert(keys::round(key), Some(value));
+                self.count_round(key, at, bytes)?;
+            }
+            RoundChange::Use { at } => {
+                let name = keys::used(key);
+                if self.value(&name)?.is_some() {
+                    return Err(StoreError::RoundUsed);
+                }
+                self.writes.insert(name, Some(Vec::new()));
+                self.count_round(key, at, MARK_BYTES)?;
+            }
+            RoundChange::Remove { at } => {
+                for name in [
+                    keys::round(key),
+                    keys::used(key),
+                    keys::round_expiry(key, at),
+                ] {
+                    self.writes.insert(name, None);
+                }
+                self.garbage.push(Garbage::Task(key.clone()));
+            }
+        }
+        self.rounds.insert(key.clone());
+        Ok(())
+    }
+
+    fn count_round(&mut self, key: &TaskKey, at: Timestamp, bytes: u64) -> Result<(), StoreError> {
+        let name = keys::round_expiry(key, at);
+        let before = self.value(&name)?.map_or(0, |value| read_count(&value));
+        let sum = before.saturating_add(bytes);
+        self.writes.insert(name, Some(sum.to_be_bytes().to_vec()));
+        Ok(())
     }
 
     pub(super) fn insert(

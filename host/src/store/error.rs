@@ -95,6 +95,13 @@ pub enum StoreError {
     Exists,
     #[error("a task's record would be {bytes} bytes, and {max} is the most; shorten its texts")]
     TooLarge { bytes: usize, max: usize },
+    #[error(
+        "calls of this tenant that wait for answers left {max} bytes with the host, which is the \
+         limit; answer some, or try again in a few minutes"
+    )]
+    TooManyRounds { max: u64 },
+    #[error("the round was begun already")]
+    RoundUsed,
     #[error("a record can't be used")]
     Record(#[source] Arc<RecordError>),
     #[error("a file of the data directory can't be read or written")]

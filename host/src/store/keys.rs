@@ -15,10 +15,14 @@
 //! | `l/<task>` | a run holds the lease |
 //! | `p/<task>` | parked |
 //! | `x/<expires_ms><task>` | when it may be deleted, in time order |
+//! | `k/<round>\0` | what a call without a task left for its next round |
+//! | `u/<round>` | that a round was begun which may be begun once only |
+//! | `y/<expires_ms><round>` | when both may be deleted, in time order; the bytes they are counted with |
 //!
 //! `<task>` is `<tenant>\0<id>`; times are 8 bytes, big-endian. Neither part of a task's name can
 //! hold a zero byte, so no name is a prefix of another and a task's keys are a range in each family.
-//! A task that has not ended is in exactly one of `q/`, `l/` and `p/`.
+//! A task that has not ended is in exactly one of `q/`, `l/` and `p/`. A `<round>` is named as a task
+//! is, and is none.
 
 use std::fmt;
 use std::str::FromStr;
@@ -41,8 +45,12 @@ const RESULT: &[u8] = b"r/";
 const STEPS: &[u8] = b"s/";
 const INPUTS: &[u8] = b"i/";
 
-/// The families that hold a task's bodies.
-pub(super) const BODIES: [&[u8]; 5] = [ARGUMENTS, CHECKPOINT, RESULT, STEPS, INPUTS];
+const ROUND: &[u8] = b"k/";
+const USED: &[u8] = b"u/";
+pub(super) const ROUND_EXPIRY: &[u8] = b"y/";
+
+/// The families that hold the bodies of a task, and of a round.
+pub(super) const BODIES: [&[u8]; 6] = [ARGUMENTS, CHECKPOINT, RESULT, STEPS, INPUTS, ROUND];
 
 /// A longer step name is hashed: keys are copied up the tree, and one the guest made long would
 /// push a node over what the engine keeps in its own file.
@@ -86,6 +94,7 @@ pub(super) enum Family {
     Task,
     Body,
     Index,
+    Round,
 }
 
 impl Family {
@@ -95,6 +104,7 @@ impl Family {
             Family::Task => "a record",
             Family::Body => "a body",
             Family::Index => "an index entry",
+            Family::Round => "a round",
         }
     }
 }
@@ -108,6 +118,9 @@ pub(super) fn read(name: &[u8]) -> Option<(Family, Option<TaskKey>)> {
         TASK => Some((Family::Task, Some(read_named(name)?))),
         RUNNING | PARKED => Some((Family::Index, Some(read_named(name)?))),
         QUEUE | EXPIRY => Some((Family::Index, Some(read_timed(name)?))),
+        USED => Some((Family::Round, Some(read_named(name)?))),
+        ROUND => Some((Family::Round, Some(read_named(name.strip_suffix(b"\0")?)?))),
+        ROUND_EXPIRY => Some((Family::Round, Some(read_timed(name)?))),
         family if BODIES.contains(&family) => {
             let mut zeros = name.iter().enumerate().filter(|(_, byte)| **byte == 0);
             let end = zeros.nth(1)?.0;
@@ -272,9 +285,24 @@ pub(super) fn index(task: &Task) -> Vec<Vec<u8>> {
     place.into_iter().chain(expiry).collect()
 }
 
-/// Where the range of tasks that expired by `now` ends, exclusive.
-pub(super) fn expired_end(now: Timestamp) -> Vec<u8> {
-    let mut bytes = EXPIRY.to_vec();
+/// The keys of what a round left, of its mark, and of its place in time order.
+pub(super) fn round(key: &TaskKey) -> Vec<u8> {
+    let mut bytes = named(ROUND, key);
+    bytes.push(0);
+    bytes
+}
+
+pub(super) fn used(key: &TaskKey) -> Vec<u8> {
+    named(USED, key)
+}
+
+pub(super) fn round_expiry(key: &TaskKey, at: Timestamp) -> Vec<u8> {
+    timed(ROUND_EXPIRY, at, key)
+}
+
+/// Where the range of a family in time order ends that is over by `now`, exclusive.
+pub(super) fn expired_end(family: &[u8], now: Timestamp) -> Vec<u8> {
+    let mut bytes = family.to_vec();
     bytes.extend_from_slice(&now.0.saturating_add(1).to_be_bytes());
     bytes
 }
@@ -379,7 +407,7 @@ mod tests {
         let key = key("acme", "a");
         let early = timed(EXPIRY, Timestamp(255), &key);
         let late = timed(EXPIRY, Timestamp(256), &key);
-        assert!(early < expired_end(Timestamp(255)));
-        assert!(late >= expired_end(Timestamp(255)));
+        assert!(early < expired_end(EXPIRY, Timestamp(255)));
+        assert!(late >= expired_end(EXPIRY, Timestamp(255)));
     }
 }

@@ -18,6 +18,7 @@ mod keys;
 mod logs;
 mod offline;
 mod records;
+mod rounds;
 #[cfg(test)]
 pub(crate) mod simulated;
 #[cfg(test)]
@@ -45,6 +46,7 @@ pub use self::codec::RecordError;
 pub use self::compact::{Compacted, compact};
 pub use self::error::{OpenError, StoreError, TransferError, UpdateError};
 pub use self::export::{export, import};
+pub use self::rounds::RoundName;
 
 /// The task store. Cheap to clone.
 #[derive(Clone)]
@@ -61,6 +63,8 @@ pub struct StoreOptions {
     pub cache_bytes: u64,
     /// Below this much free disk, new tasks are refused, bytes.
     pub free_disk_min_bytes: u64,
+    /// What the calls of one tenant may leave for their next rounds, bytes.
+    pub tenant_rounds_max_bytes: u64,
 }
 
 /// A new task with everything it has at birth.
@@ -262,7 +266,7 @@ impl Store {
         let records = &self.core().records;
         let mut expired = Vec::new();
         for name in records
-            .keys_between(keys::EXPIRY, &keys::expired_end(now))
+            .keys_between(keys::EXPIRY, &keys::expired_end(keys::EXPIRY, now))
             .take(limit)
         {
             expired.extend(keys::read_timed(&name?));

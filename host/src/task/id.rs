@@ -150,7 +150,7 @@ impl fmt::Display for InputKey {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     use fmt::Write;
     bytes
         .iter()

@@ -7,6 +7,7 @@ mod lifecycle;
 mod record;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 pub use id::{Digest, IdError, InputKey, TaskId, TaskKey, TenantId};
 pub use input::{Abilities, Answer, Ask, InputRequest};
@@ -15,3 +16,4 @@ pub use record::{
     Attempt, CallResult, CancelRequest, Ending, ExternalReference, Input, Phase, Policy, Progress,
     Recovery, RpcError, Status, Task, ToolRef,
 };
+pub use trace::{Trace, TraceParent};

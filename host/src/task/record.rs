@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Abilities, Digest, InputKey, TaskKey};
+use super::{Abilities, Digest, InputKey, TaskKey, Trace};
 use crate::clock::Timestamp;
 
 /// One durable `tools/call`. Bodies (arguments, checkpoint, steps, questions, result) are not
@@ -36,6 +36,8 @@ pub struct Task {
     /// Every question ever asked, so that none is asked twice (I7).
     pub inputs: BTreeMap<InputKey, Input>,
     pub external_reference: Option<ExternalReference>,
+    /// The trace of the call that made it.
+    pub trace: Option<Trace>,
 }
 
 impl Task {

@@ -43,6 +43,7 @@ fn task(phase: Phase) -> Task {
         cancel: None,
         inputs: BTreeMap::new(),
         external_reference: None,
+        trace: None,
     }
 }
 

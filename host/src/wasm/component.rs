@@ -5,18 +5,24 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wasmtime::Engine;
-use wasmtime::component::{Component as Code, HasSelf, Linker};
+use wasmtime::component::{Component as Code, HasSelf, InstancePre, Linker};
 
 use super::LoadError;
-use super::bindings::{Plugin, PluginPre};
+use super::bindings::Server;
+use super::bindings::exports::longshore::plugin::{completion, prompts, resources, tools};
 use super::guest::Guest;
 use crate::task::Digest;
 
 /// The interface a plugin exports, with the version this host speaks.
 pub(super) const CONTRACT: &str = "longshore:plugin/tools@0.1.0";
 
-/// The same without its version, to recognise plugins for other hosts.
-const CONTRACT_NAME: &str = "longshore:plugin/tools@";
+/// What a plugin may export beside its tools.
+const RESOURCES: &str = "longshore:plugin/resources@0.1.0";
+const PROMPTS: &str = "longshore:plugin/prompts@0.1.0";
+const COMPLETION: &str = "longshore:plugin/completion@0.1.0";
+
+/// What all of these begin with, to recognise plugins for other hosts.
+const PACKAGE: &str = "longshore:plugin/";
 
 /// What the host offers of its own.
 const HOOKS: [&str; 2] = [
@@ -47,7 +53,16 @@ pub(super) struct Loaded {
     digest: Digest,
     size_bytes: u64,
     imports: Vec<String>,
-    pre: PluginPre<Guest>,
+    pre: InstancePre<Guest>,
+    exports: Exports,
+}
+
+/// Where a component has what it exports.
+pub(super) struct Exports {
+    pub tools: tools::GuestIndices,
+    pub resources: Option<resources::GuestIndices>,
+    pub prompts: Option<prompts::GuestIndices>,
+    pub completion: Option<completion::GuestIndices>,
 }
 
 impl Component {
@@ -65,8 +80,17 @@ impl Component {
         self.0.size_bytes
     }
 
-    pub(super) fn pre(&self) -> &PluginPre<Guest> {
+    /// Whether it suggests values for arguments.
+    pub fn completes(&self) -> bool {
+        self.0.exports.completion.is_some()
+    }
+
+    pub(super) fn pre(&self) -> &InstancePre<Guest> {
         &self.0.pre
+    }
+
+    pub(super) fn exports(&self) -> &Exports {
+        &self.0.exports
     }
 
     /// Maps compiled code and checks its world.
@@ -85,16 +109,36 @@ impl Component {
         // SAFETY: the caller's promise is the one that is asked for.
         let code = unsafe { Code::deserialize_file(engine, code) }
             .map_err(|error| LoadError::Demands(error.root_cause().to_string()))?;
-        let imports = check_world(engine, &code)?;
+        let (imports, exported) = check_world(engine, &code)?;
         let contract_error = |error: wasmtime::Error| LoadError::Contract(format!("{error:#}"));
         let pre = linker.instantiate_pre(&code).map_err(contract_error)?;
-        let pre = PluginPre::new(pre).map_err(contract_error)?;
+        let exports = Exports::find(&pre, &exported).map_err(contract_error)?;
         Ok(Component(Arc::new(Loaded {
             digest,
             size_bytes,
             imports,
             pre,
+            exports,
         })))
+    }
+}
+
+impl Exports {
+    /// Looks for each interface on its own, so that a plugin need not have them all.
+    fn find(pre: &InstancePre<Guest>, exported: &[String]) -> wasmtime::Result<Exports> {
+        let has = |name: &str| exported.iter().any(|exported| exported == name);
+        Ok(Exports {
+            tools: tools::GuestIndices::new(pre)?,
+            resources: has(RESOURCES)
+                .then(|| resources::GuestIndices::new(pre))
+                .transpose()?,
+            prompts: has(PROMPTS)
+                .then(|| prompts::GuestIndices::new(pre))
+                .transpose()?,
+            completion: has(COMPLETION)
+                .then(|| completion::GuestIndices::new(pre))
+                .transpose()?,
+        })
     }
 }
 
@@ -103,7 +147,7 @@ pub(super) fn linker(engine: &Engine) -> Result<Linker<Guest>, LoadError> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)
         .and_then(|()| wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker))
-        .and_then(|()| Plugin::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest))
+        .and_then(|()| Server::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest))
         .map_err(|error| LoadError::Engine(format!("{error:#}")))?;
     Ok(linker)
 }
@@ -121,8 +165,8 @@ pub(super) fn check_kind(wasm: &[u8]) -> Result<(), LoadError> {
     }
 }
 
-/// The names of the imports, sorted, if the component is a plugin for this host.
-fn check_world(engine: &Engine, code: &Code) -> Result<Vec<String>, LoadError> {
+/// The names of the imports and of the exports, sorted, if the component is a plugin for this host.
+fn check_world(engine: &Engine, code: &Code) -> Result<(Vec<String>, Vec<String>), LoadError> {
     let world = code.component_type();
     let names = |names: Vec<&str>| {
         let mut names: Vec<String> = names.into_iter().map(str::to_owned).collect();
@@ -130,17 +174,7 @@ fn check_world(engine: &Engine, code: &Code) -> Result<Vec<String>, LoadError> {
         names
     };
     let exports = names(world.exports(engine).map(|(name, _)| name).collect());
-    if !exports.iter().any(|name| name == CONTRACT) {
-        let other = exports.iter().find(|name| name.starts_with(CONTRACT_NAME));
-        return Err(match other {
-            Some(found) => LoadError::OtherContract {
-                found: found.clone(),
-            },
-            None => LoadError::NotAPlugin {
-                exports: shown(exports),
-            },
-        });
-    }
+    check_exports(&exports)?;
     let imports = names(world.imports(engine).map(|(name, _)| name).collect());
     let unknown: Vec<String> = imports
         .iter()
@@ -148,10 +182,28 @@ fn check_world(engine: &Engine, code: &Code) -> Result<Vec<String>, LoadError> {
         .cloned()
         .collect();
     if unknown.is_empty() {
-        Ok(imports)
+        Ok((imports, exports))
     } else {
         Err(LoadError::UnknownImports(shown(unknown)))
     }
+}
+
+fn check_exports(exports: &[String]) -> Result<(), LoadError> {
+    let known = [CONTRACT, RESOURCES, PROMPTS, COMPLETION];
+    let foreign = exports
+        .iter()
+        .find(|name| name.starts_with(PACKAGE) && !known.contains(&name.as_str()));
+    if let Some(found) = foreign {
+        return Err(LoadError::OtherContract {
+            found: found.clone(),
+        });
+    }
+    if exports.iter().any(|name| name == CONTRACT) {
+        return Ok(());
+    }
+    Err(LoadError::NotAPlugin {
+        exports: shown(exports.to_vec()),
+    })
 }
 
 fn is_offered(name: &str) -> bool {
@@ -190,6 +242,30 @@ mod tests {
         for (bytes, word) in kinds {
             let text = check_kind(bytes).unwrap_err().to_string();
             assert!(text.contains(word), "{bytes:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_plugin_exports_tools_and_nothing_of_another_contract() {
+        let check = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            check_exports(&names)
+        };
+        assert!(check(&[CONTRACT]).is_ok());
+        assert!(check(&[COMPLETION, PROMPTS, RESOURCES, CONTRACT, "other:thing/x"]).is_ok());
+        assert!(matches!(
+            check(&[RESOURCES]),
+            Err(LoadError::NotAPlugin { .. })
+        ));
+        for name in [
+            "longshore:plugin/tools@0.2.0",
+            "longshore:plugin/resources@0.2.0",
+        ] {
+            let error = check(&[CONTRACT, name]);
+            assert!(
+                matches!(error, Err(LoadError::OtherContract { found }) if found == name),
+                "{name}"
+            );
         }
     }
 

@@ -3,13 +3,16 @@
 //!
 //! [`Run`]: crate::scheduler::Run
 
+use std::time::Instant;
+
 use thiserror::Error;
 
 use super::bindings::longshore::plugin::control::{CallContext, Host, Stopped};
 use super::bindings::longshore::plugin::types;
 use super::guest::Guest;
-use super::json::compact_object;
-use crate::scheduler::{self, Abandoned, Run, StepError};
+use super::json::{compact, compact_object};
+use super::pace::Turn;
+use crate::scheduler::{self, Abandoned, LogLevel, Message, Run, StepError};
 use crate::task::{Answer, Ask, ExternalReference, InputKey, InputRequest, Progress};
 
 /// A progress message, characters; longer ones are cut.
@@ -34,6 +37,10 @@ const SAMPLING_MAX_BYTES: usize = 256 << 10;
 const URL_MAX_BYTES: usize = 2_048;
 const REFERENCE_MAX_BYTES: usize = 1_000;
 
+/// A message's data, bytes, and the name of who speaks, characters.
+const DATA_MAX_BYTES: usize = 16 << 10;
+const LOGGER_MAX_CHARS: usize = 128;
+
 /// Hooks a guest may call before it must let others on (I6).
 const HOOKS_PER_TURN: u32 = 1_000;
 
@@ -51,7 +58,10 @@ impl Guest {
             tokio::task::yield_now().await;
         }
         self.run.clone().ok_or_else(|| {
-            Broken("it called a hook outside of call-tool; hooks belong to a call".to_owned())
+            Broken(
+                "it called a hook while it was asked what it has; hooks belong to a call"
+                    .to_owned(),
+            )
         })
     }
 }
@@ -160,6 +170,68 @@ impl Host for Guest {
             .await?;
         Ok(())
     }
+
+    async fn log(
+        &mut self,
+        level: types::LogLevel,
+        logger: Option<String>,
+        data: String,
+    ) -> wasmtime::Result<()> {
+        let run = self.run().await?;
+        match self.pace.next(Instant::now()) {
+            Turn::Speak => {}
+            Turn::DropAndSay => {
+                self.log.note("messages come too fast; some are dropped");
+                return Ok(());
+            }
+            Turn::Drop => return Ok(()),
+        }
+        if data.len() > DATA_MAX_BYTES {
+            let size = data.len();
+            self.log.note(&format!(
+                "a message of {size} bytes is dropped; {DATA_MAX_BYTES} are allowed"
+            ));
+            return Ok(());
+        }
+        let data = compact(&data).map_err(|error| Broken(format!("a message's data: {error}")))?;
+        let message = Message {
+            level: log_level(level),
+            logger: logger.as_deref().map(logger_name),
+            data: data.get().to_owned(),
+        };
+        self.log.message(&message);
+        run.tell(message);
+        Ok(())
+    }
+
+    async fn resource_updated(&mut self, uri: String) -> wasmtime::Result<()> {
+        let run = self.run().await?;
+        at_most("a resource's URI", uri.len(), URL_MAX_BYTES)?;
+        if !run.resource_updated(uri) {
+            self.log
+                .note("too many resources changed at once; some are not told of");
+        }
+        Ok(())
+    }
+}
+
+fn log_level(level: types::LogLevel) -> LogLevel {
+    match level {
+        types::LogLevel::Debug => LogLevel::Debug,
+        types::LogLevel::Info => LogLevel::Info,
+        types::LogLevel::Notice => LogLevel::Notice,
+        types::LogLevel::Warning => LogLevel::Warning,
+        types::LogLevel::Error => LogLevel::Error,
+        types::LogLevel::Critical => LogLevel::Critical,
+        types::LogLevel::Alert => LogLevel::Alert,
+        types::LogLevel::Emergency => LogLevel::Emergency,
+    }
+}
+
+/// It stands in a line of the task's log.
+fn logger_name(logger: &str) -> String {
+    let printable = logger.chars().filter(|character| !character.is_control());
+    printable.take(LOGGER_MAX_CHARS).collect()
 }
 
 fn stopped(stopped: scheduler::Stopped) -> Stopped {

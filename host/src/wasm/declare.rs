@@ -1,20 +1,22 @@
-//! The tools a component says it has. Only their form is checked here; names, schemas and
+//! What a component says it has, and its tools. Only their form is checked here; names, schemas and
 //! collisions are the catalog's.
 
 use std::time::Duration;
 
 use super::LoadError;
 use super::bindings::longshore::plugin::types;
+use super::offers::{PromptEntry, ResourceEntry, TemplateEntry, read_prompts, read_resources};
+use super::runner::Told;
 use crate::task::Recovery;
 
 /// Tools of one component.
 const TOOLS_MAX: usize = 256;
 
 /// A name, a title or a key, bytes.
-const NAME_MAX_BYTES: usize = 256;
+pub(super) const NAME_MAX_BYTES: usize = 256;
 
 /// A description, or another text for people, bytes.
-const TEXT_MAX_BYTES: usize = 16 << 10;
+pub(super) const TEXT_MAX_BYTES: usize = 16 << 10;
 
 /// A schema, bytes.
 const SCHEMA_MAX_BYTES: usize = 256 << 10;
@@ -58,6 +60,23 @@ pub struct Traits {
     pub questions: Vec<Question>,
     pub ttl: Option<Duration>,
     pub poll_interval: Option<Duration>,
+    pub when_left: WhenLeft,
+}
+
+/// What becomes of a call answered within its request when its client leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenLeft {
+    Cancel,
+    Detach,
+}
+
+impl WhenLeft {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            WhenLeft::Cancel => "cancel",
+            WhenLeft::Detach => "detach",
+        }
+    }
 }
 
 /// A question the tool may ask.
@@ -85,8 +104,28 @@ pub struct Icon {
     pub sizes: Vec<String>,
 }
 
+/// Everything a component says it has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Declared {
+    pub tools: Vec<Declaration>,
+    pub resources: Vec<ResourceEntry>,
+    pub templates: Vec<TemplateEntry>,
+    pub prompts: Vec<PromptEntry>,
+}
+
+/// Takes what a component told.
+pub(super) fn read_all(told: Told) -> Result<Declared, LoadError> {
+    let (resources, templates) = read_resources(told.resources)?;
+    Ok(Declared {
+        tools: read(told.tools)?,
+        resources,
+        templates,
+        prompts: read_prompts(told.prompts)?,
+    })
+}
+
 /// Takes what `list-tools` returned.
-pub(super) fn read(tools: Vec<types::Tool>) -> Result<Vec<Declaration>, LoadError> {
+fn read(tools: Vec<types::Tool>) -> Result<Vec<Declaration>, LoadError> {
     if tools.is_empty() {
         return Err(LoadError::Declaration(
             "the component declares no tool; list-tools must return at least one".to_owned(),
@@ -142,6 +181,10 @@ fn read_traits(traits: types::Traits) -> Traits {
         questions: traits.questions.into_iter().map(read_question).collect(),
         ttl: traits.ttl_ms.map(Duration::from_millis),
         poll_interval: millis(traits.poll_interval_ms),
+        when_left: match traits.when_left {
+            types::WhenLeft::Cancel => WhenLeft::Cancel,
+            types::WhenLeft::Detach => WhenLeft::Detach,
+        },
     }
 }
 
@@ -154,7 +197,7 @@ fn read_question(question: types::Question) -> Question {
     }
 }
 
-fn read_icon(icon: types::Icon) -> Icon {
+pub(super) fn read_icon(icon: types::Icon) -> Icon {
     Icon {
         src: icon.src,
         mime_type: icon.mime_type,
@@ -178,20 +221,32 @@ fn check_sizes(tool: &types::Tool) -> Result<(), String> {
         &tool.traits.cancellation,
         TEXT_MAX_BYTES,
     )?;
+    if tool.traits.when_left == types::WhenLeft::Detach
+        && tool.traits.execution != types::Execution::Auto
+    {
+        return Err(
+            "it declares when-left `detach`, which only a tool with execution `auto` may"
+                .to_owned(),
+        );
+    }
     at_most_items("questions", tool.traits.questions.len())?;
     for question in &tool.traits.questions {
         at_most("a question's key", &question.key, NAME_MAX_BYTES)?;
         at_most("what a question decides", &question.decides, TEXT_MAX_BYTES)?;
     }
-    at_most_items("icons", tool.icons.len())?;
-    for icon in &tool.icons {
+    check_icons(&tool.icons)
+}
+
+pub(super) fn check_icons(icons: &[types::Icon]) -> Result<(), String> {
+    at_most_items("icons", icons.len())?;
+    for icon in icons {
         at_most("an icon", &icon.src, ICON_MAX_BYTES)?;
         at_most_items("sizes of an icon", icon.sizes.len())?;
     }
     Ok(())
 }
 
-fn at_most(what: &str, text: &str, max_bytes: usize) -> Result<(), String> {
+pub(super) fn at_most(what: &str, text: &str, max_bytes: usize) -> Result<(), String> {
     if text.len() <= max_bytes {
         return Ok(());
     }
@@ -201,7 +256,7 @@ fn at_most(what: &str, text: &str, max_bytes: usize) -> Result<(), String> {
     ))
 }
 
-fn at_most_items(what: &str, count: usize) -> Result<(), String> {
+pub(super) fn at_most_items(what: &str, count: usize) -> Result<(), String> {
     if count <= ITEMS_MAX {
         return Ok(());
     }

@@ -63,7 +63,7 @@ pub enum LoadError {
     Contract(String),
     #[error("the component needs more than a guest may have: {0}")]
     Demands(String),
-    #[error("the component can't say which tools it has: {0}")]
+    #[error("the component can't say what it has: {0}")]
     Listing(String),
     #[error("{0}")]
     Declaration(String),

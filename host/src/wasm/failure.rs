@@ -13,6 +13,9 @@ use crate::task::RpcError;
 /// JSON-RPC's "internal error".
 const INTERNAL_ERROR: i32 = -32603;
 
+/// JSON-RPC's "invalid params".
+const INVALID_PARAMS: i32 = -32602;
+
 /// The engine's account of one failure in the logs, characters.
 const ACCOUNT_MAX_CHARS: usize = 8_000;
 
@@ -23,6 +26,15 @@ pub(super) fn failed(message: String) -> RunEnd {
         message,
         data: None,
     })
+}
+
+/// Arguments that are wrong, in the guest's words.
+pub(super) fn invalid_params(message: String) -> RpcError {
+    RpcError {
+        code: INVALID_PARAMS,
+        message,
+        data: None,
+    }
 }
 
 /// What an error out of the engine means for the run.

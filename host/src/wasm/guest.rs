@@ -1,6 +1,8 @@
 //! What the host holds for one instance: its WASI view, its egress, its allowance and its run.
 //! One store a run, dropped with it.
 
+use std::time::Instant;
+
 use wasmtime::component::ResourceTable;
 use wasmtime::{Engine, Store, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
@@ -9,6 +11,7 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use super::egress::Egress;
 use super::limits::Allowance;
 use super::log::Log;
+use super::pace::Pace;
 use crate::scheduler::Run;
 
 /// Handles a guest may hold in component tables and host objects behind them.
@@ -20,10 +23,11 @@ pub(super) struct Guest {
     pub egress: Egress,
     pub allowance: Allowance,
     pub log: Log,
-    /// None while the component is only asked which tools it has.
+    /// None while the component is only asked what it has.
     pub run: Option<Run>,
     /// Hooks called since the guest last let others on.
     pub hooks_called: u32,
+    pub pace: Pace,
     table: ResourceTable,
     http: WasiHttpCtx,
 }
@@ -45,6 +49,7 @@ impl Guest {
             log,
             run,
             hooks_called: 0,
+            pace: Pace::new(Instant::now()),
             table,
             http: WasiHttpCtx::new(),
         }

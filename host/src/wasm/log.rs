@@ -11,7 +11,7 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
-use crate::scheduler::Run;
+use crate::scheduler::{Message, Run};
 
 /// Output that a guest may hand over at once, bytes.
 const WRITE_MAX_BYTES: usize = 64 << 10;
@@ -21,6 +21,9 @@ const TAIL_MAX_BYTES: usize = 4 << 10;
 
 /// How much of a guest's last words is shown, characters.
 const LAST_WORDS_MAX_CHARS: usize = 300;
+
+/// How much of a message for the client is kept, characters.
+const MESSAGE_MAX_CHARS: usize = 1_000;
 
 /// A run's log. Cheap to clone; all clones share one budget.
 #[derive(Clone)]
@@ -73,6 +76,18 @@ impl Log {
     /// Adds a line of the host's own.
     pub fn note(&self, text: &str) {
         self.append(format!("[host] {text}\n").as_bytes(), false);
+    }
+
+    /// Adds what the guest said to its client.
+    pub fn message(&self, message: &Message) {
+        let level = message.level.as_str();
+        let logger = message.logger.as_deref().unwrap_or_default();
+        let space = if logger.is_empty() { "" } else { " " };
+        let data: String = message.data.chars().take(MESSAGE_MAX_CHARS).collect();
+        self.append(
+            format!("[{level}{space}{logger}] {data}\n").as_bytes(),
+            false,
+        );
     }
 
     /// The last thing the guest said on standard error, in one line: a panic's message if there

@@ -3,7 +3,7 @@
 //!
 //! | once per process | once per plugin | once per call |
 //! |---|---|---|
-//! | `engine`, `sandbox` | `compile`, `cache`, `component`, `declare` | `runner`, `guest`, `grants`, `secrets`, `limits`, `control`, `egress`, `log`, `output`, `failure` |
+//! | `engine`, `sandbox` | `compile`, `cache`, `component`, `declare`, `offers` | `runner`, `operation`, `guest`, `grants`, `secrets`, `limits`, `control`, `pace`, `egress`, `log`, `output`, `failure` |
 
 mod bindings;
 mod cache;
@@ -20,7 +20,10 @@ mod guest;
 mod json;
 mod limits;
 mod log;
+mod offers;
+mod operation;
 mod output;
+mod pace;
 mod runner;
 mod sandbox;
 mod secrets;
@@ -29,9 +32,12 @@ use std::time::Duration;
 
 pub use compile::{COMPILE_COMMAND, Compiler, compile_worker};
 pub use component::Component;
-pub use declare::{Annotations, Declaration, Execution, Icon, Question, Traits};
+pub use declare::{
+    Annotations, Declaration, Declared, Execution, Icon, Question, Traits, WhenLeft,
+};
 pub use error::LoadError;
 pub use grants::{DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace};
+pub use offers::{Argument, PromptEntry, ResourceEntry, TemplateEntry};
 pub use sandbox::Sandbox;
 
 /// Limits of the sandbox; every one is a configuration key of the same name.

@@ -1,10 +1,13 @@
-//! What a tool returned, as MCP's `CallToolResult` (2026-07-28, "Tool Result").
+//! What a guest returned, as the members of MCP's results: of a tool's call ("Tool Result"), of a
+//! resource, of a prompt, of a completion.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::bindings::exports::longshore::plugin::completion::Suggestions;
+use super::bindings::exports::longshore::plugin::prompts::{Conversation, Role};
 use super::bindings::longshore::plugin::types::{Content, EmbeddedResource, Output, ResourceBody};
 use super::json::compact;
 use crate::task::CallResult;
@@ -97,6 +100,114 @@ pub(super) fn to_result(output: &Output, max_bytes: usize) -> Result<CallResult,
     })
 }
 
+/// Suggestions in one answer (server/utilities/completion).
+const VALUES_MAX: usize = 100;
+
+/// No list of suggestions that anyone could choose from is larger, bytes.
+const COMPLETION_MAX_BYTES: usize = 64 << 10;
+
+#[derive(Serialize)]
+struct Read<'a> {
+    contents: Vec<Contents<'a>>,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    messages: Vec<Said<'a>>,
+}
+
+#[derive(Serialize)]
+struct Said<'a> {
+    role: &'static str,
+    content: Block<'a>,
+}
+
+#[derive(Serialize)]
+struct Completed {
+    completion: Completion,
+}
+
+#[derive(Serialize)]
+struct Completion {
+    values: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<u32>,
+    #[serde(rename = "hasMore")]
+    has_more: bool,
+}
+
+/// A resource's contents as the wire has them, or why they can't be, in words for the client.
+pub(super) fn to_contents(
+    bodies: &[EmbeddedResource],
+    max_bytes: usize,
+) -> Result<CallResult, String> {
+    let size: usize = bodies.iter().map(size_of_resource).sum();
+    fits("a resource", size, max_bytes)?;
+    written(&Read {
+        contents: bodies.iter().map(contents).collect(),
+    })
+}
+
+/// A prompt's messages.
+pub(super) fn to_conversation(told: &Conversation, max_bytes: usize) -> Result<CallResult, String> {
+    let said = told.messages.iter();
+    let size = said.map(|message| size_of_content(&message.content));
+    let description = told.description.as_ref().map_or(0, String::len);
+    fits("a prompt", size.sum::<usize>() + description, max_bytes)?;
+    let messages = told.messages.iter().map(|message| Said {
+        role: match message.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        },
+        content: block(&message.content),
+    });
+    written(&Told {
+        description: told.description.as_deref(),
+        messages: messages.collect(),
+    })
+}
+
+/// The first suggestions; the protocol takes no more at once.
+pub(super) fn to_completion(suggestions: Suggestions) -> Result<CallResult, String> {
+    let Suggestions {
+        mut values,
+        total,
+        mut has_more,
+    } = suggestions;
+    has_more |= values.len() > VALUES_MAX;
+    values.truncate(VALUES_MAX);
+    let size: usize = values.iter().map(String::len).sum();
+    fits("a completion", size, COMPLETION_MAX_BYTES)?;
+    written(&Completed {
+        completion: Completion {
+            values,
+            total,
+            has_more,
+        },
+    })
+}
+
+fn fits(what: &str, size: usize, max_bytes: usize) -> Result<(), String> {
+    if size <= max_bytes {
+        return Ok(());
+    }
+    Err(format!(
+        "the plugin returned {size} bytes, and {what} may have {max_bytes}; it must return less at \
+         once"
+    ))
+}
+
+fn written(members: &impl Serialize) -> Result<CallResult, String> {
+    let json = serde_json::to_string(members)
+        .map_err(|error| format!("the plugin's answer can't be written as JSON: {error}"))?;
+    Ok(CallResult {
+        json,
+        is_error: false,
+    })
+}
+
 /// A result that says what is wrong with the arguments: whoever called can mend them, so it is no
 /// protocol error (server/tools, "Error Handling"), neither within a call nor in a task.
 pub(super) fn refusal(what: &str) -> CallResult {
@@ -150,8 +261,12 @@ fn contents(resource: &EmbeddedResource) -> Contents<'_> {
 
 /// Text and bytes the guest handed over.
 fn size_of(output: &Output) -> usize {
-    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let blocks = output.content.iter().map(|content| match content {
+    let blocks = output.content.iter().map(size_of_content);
+    blocks.sum::<usize>() + length(&output.structured)
+}
+
+fn size_of_content(content: &Content) -> usize {
+    match content {
         Content::Text(text) => text.len(),
         Content::Image(media) | Content::Audio(media) => media.data.len() + media.mime_type.len(),
         Content::ResourceLink(link) => {
@@ -161,19 +276,25 @@ fn size_of(output: &Output) -> usize {
                 + length(&link.description)
                 + length(&link.mime_type)
         }
-        Content::Resource(resource) => {
-            let body = match &resource.body {
-                ResourceBody::Text(text) => text.len(),
-                ResourceBody::Blob(bytes) => bytes.len(),
-            };
-            resource.uri.len() + length(&resource.mime_type) + body
-        }
-    });
-    blocks.sum::<usize>() + length(&output.structured)
+        Content::Resource(resource) => size_of_resource(resource),
+    }
+}
+
+fn size_of_resource(resource: &EmbeddedResource) -> usize {
+    let body = match &resource.body {
+        ResourceBody::Text(text) => text.len(),
+        ResourceBody::Blob(bytes) => bytes.len(),
+    };
+    resource.uri.len() + length(&resource.mime_type) + body
+}
+
+fn length(text: &Option<String>) -> usize {
+    text.as_ref().map_or(0, String::len)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::bindings::exports::longshore::plugin::prompts::PromptMessage;
     use super::super::bindings::longshore::plugin::types::{Media, ResourceLink};
     use super::*;
 
@@ -230,6 +351,57 @@ mod tests {
             result.json,
             r#"{"content":[{"type":"text","text":"[1]"}],"structuredContent":[1],"isError":false}"#
         );
+    }
+
+    #[test]
+    fn contents_and_conversations_have_their_wire_form() {
+        let body = |body| EmbeddedResource {
+            uri: "x:/a".to_owned(),
+            mime_type: None,
+            body,
+        };
+        let bodies = [
+            body(ResourceBody::Text("t".to_owned())),
+            body(ResourceBody::Blob(vec![255])),
+        ];
+        assert_eq!(
+            to_contents(&bodies, 100).unwrap().json,
+            r#"{"contents":[{"uri":"x:/a","text":"t"},{"uri":"x:/a","blob":"/w=="}]}"#
+        );
+        assert!(to_contents(&bodies, 9).unwrap_err().contains("10 bytes"));
+
+        let message = |role, text: &str| PromptMessage {
+            role,
+            content: Content::Text(text.to_owned()),
+        };
+        let told = Conversation {
+            description: Some("d".to_owned()),
+            messages: vec![message(Role::User, "u"), message(Role::Assistant, "a")],
+        };
+        assert_eq!(
+            to_conversation(&told, 100).unwrap().json,
+            r#"{"description":"d","messages":[{"role":"user","content":{"type":"text","text":"u"}},{"role":"assistant","content":{"type":"text","text":"a"}}]}"#
+        );
+        assert!(to_conversation(&told, 2).unwrap_err().contains("3 bytes"));
+    }
+
+    #[test]
+    fn a_completion_has_a_hundred_values_and_says_that_there_are_more() {
+        let suggest = |count: usize, value: &str| {
+            to_completion(Suggestions {
+                values: vec![value.to_owned(); count],
+                total: None,
+                has_more: false,
+            })
+        };
+        assert_eq!(
+            suggest(2, "a").unwrap().json,
+            r#"{"completion":{"values":["a","a"],"hasMore":false}}"#
+        );
+        let cut = suggest(101, "a").unwrap().json;
+        assert_eq!(cut.matches("\"a\"").count(), 100);
+        assert!(cut.contains(r#""hasMore":true"#), "{cut}");
+        assert!(suggest(100, &"x".repeat(1_000)).is_err());
     }
 
     #[test]

@@ -5,35 +5,31 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 use wasmtime::Store;
 
-use super::bindings::longshore::plugin::types::{self, ToolError};
+use super::bindings::exports::longshore::plugin::prompts::Prompt;
+use super::bindings::exports::longshore::plugin::resources::ResourceList;
+use super::bindings::longshore::plugin::types;
 use super::control::CHECKPOINT_MAX_BYTES;
 use super::egress::Egress;
 use super::failure::{account, end_of, explain, failed};
 use super::grants::{Grants, nothing};
 use super::guest::Guest;
-use super::json::compact;
 use super::limits::Allowance;
 use super::log::Log;
-use super::output::{refusal, to_result};
+use super::operation::perform;
 use super::sandbox::Inner;
 use super::secrets::Secrets;
 use super::{Component, LoadError};
 use crate::scheduler::{Call, Run, RunEnd};
-use crate::task::RpcError;
+use crate::task::Trace;
 
 /// Records around the bytes a guest hands over in one call.
 const HOSTCALL_SLACK_BYTES: usize = 256 << 10;
 
-/// What `list-tools` may return.
+/// What each of the listings may return, bytes.
 const LISTING_MAX_BYTES: usize = 4 << 20;
-
-/// What a tool may say when it refuses, stops or fails, characters.
-const MESSAGE_MAX_CHARS: usize = 4_000;
-
-/// The data of a JSON-RPC error, bytes. It is part of the task's record, which is bounded.
-const DATA_MAX_BYTES: usize = 64 << 10;
 
 /// A task that ends when whoever waits for it goes away.
 pub(super) struct Owned<T>(pub JoinHandle<T>);
@@ -63,8 +59,8 @@ pub(super) async fn run(
         },
     };
     let handle = sandbox.guests.handle().clone();
-    let guest = call_tool(sandbox, component, grants, call, run.clone(), slot);
-    let mut guest = Owned(handle.spawn(guest));
+    let guest = call_guest(sandbox, component, grants, call, run.clone(), slot);
+    let mut guest = Owned(handle.spawn(guest.in_current_span()));
     let killed = tokio::select! {
         biased;
         end = &mut guest.0 => return end.unwrap_or_else(|error| {
@@ -79,7 +75,7 @@ pub(super) async fn run(
     RunEnd::Abandoned
 }
 
-async fn call_tool(
+async fn call_guest(
     sandbox: Arc<Inner>,
     component: Component,
     grants: Arc<Grants>,
@@ -95,44 +91,43 @@ async fn call_tool(
             return failed(message);
         }
     };
-    let egress = Egress::new(grants, secrets, sandbox.connector.clone(), log.clone());
+    let trace = run.trace().cloned();
+    if let Some(id) = trace.as_ref().and_then(Trace::id) {
+        log.note(&format!("trace {id}"));
+    }
+    let egress = Egress::new(
+        grants,
+        secrets,
+        sandbox.connector.clone(),
+        trace,
+        log.clone(),
+    );
     let allowance = Allowance::new(sandbox.limits.memory_max_bytes);
     let hostcall_max_bytes =
         CHECKPOINT_MAX_BYTES.max(sandbox.limits.result_max_bytes) + HOSTCALL_SLACK_BYTES;
     let mut store = Guest::new(wasi, egress, allowance, log, Some(run))
         .into_store(&sandbox.engine, hostcall_max_bytes);
-    let outcome = instantiate_and_call(&mut store, &component, &call).await;
-    let end = end_of_call(&sandbox, &call, store.data(), outcome);
+    let outcome = perform(
+        &mut store,
+        &component,
+        &call,
+        sandbox.limits.result_max_bytes,
+    )
+    .await;
+    let end = outcome.unwrap_or_else(|error| end_of_failure(&error, &call, store.data()));
     // The guest has ended; wiping its memory is not worth the caller's time. The slot is free after.
     tokio::spawn(async move { drop((store, slot)) });
     end
 }
 
-fn end_of_call(
-    sandbox: &Inner,
-    call: &Call,
-    guest: &Guest,
-    outcome: wasmtime::Result<Result<types::Output, ToolError>>,
-) -> RunEnd {
-    match outcome {
-        Err(error) => {
-            let end = end_of(&error, guest);
-            if let RunEnd::Failed(failure) = &end {
-                let (tenant, tool) = (&call.tenant, &call.tool.tool);
-                let (plugin, message) = (&call.tool.plugin, &failure.message);
-                tracing::warn!(%tenant, plugin, tool, message, cause = account(&error), "a tool failed");
-            }
-            end
-        }
-        Ok(Ok(output)) => match to_result(&output, sandbox.limits.result_max_bytes) {
-            Ok(result) => RunEnd::Returned(result),
-            Err(message) => {
-                guest.log.note(&message);
-                failed(message)
-            }
-        },
-        Ok(Err(error)) => refused(error, &guest.log),
+fn end_of_failure(error: &wasmtime::Error, call: &Call, guest: &Guest) -> RunEnd {
+    let end = end_of(error, guest);
+    if let RunEnd::Failed(failure) = &end {
+        let (tenant, tool) = (&call.tenant, &call.tool.tool);
+        let (plugin, message) = (&call.tool.plugin, &failure.message);
+        tracing::warn!(%tenant, plugin, tool, message, cause = account(error), "a tool failed");
     }
+    end
 }
 
 /// Opening directories and reading secrets may block, so it has a thread of its own; most plugins
@@ -156,83 +151,71 @@ async fn open_grants(
     })
 }
 
-async fn instantiate_and_call(
-    store: &mut Store<Guest>,
-    component: &Component,
-    call: &Call,
-) -> wasmtime::Result<Result<types::Output, ToolError>> {
-    let plugin = component.pre().instantiate_async(&mut *store).await?;
-    plugin
-        .longshore_plugin_tools()
-        .call_call_tool(store, &call.tool.tool, &call.arguments)
-        .await
+/// What a component says it has, as it says it.
+pub(super) struct Told {
+    pub tools: Vec<types::Tool>,
+    pub resources: ResourceList,
+    pub prompts: Vec<Prompt>,
 }
 
-/// What a tool answered instead of a result.
-fn refused(error: ToolError, log: &Log) -> RunEnd {
-    match error {
-        ToolError::InvalidArguments(what) => RunEnd::Returned(refusal(&bounded(what))),
-        ToolError::Cancelled(what) => RunEnd::Cancelled(what.map(bounded)),
-        ToolError::Failed(error) => {
-            let data = error.data.and_then(|data| match compact(&data) {
-                Ok(data) if data.get().len() > DATA_MAX_BYTES => {
-                    log.note(&format!(
-                        "the error's data is left out: it has {} bytes, and {DATA_MAX_BYTES} are \
-                         allowed",
-                        data.get().len()
-                    ));
-                    None
-                }
-                Ok(data) => Some(data.get().to_owned()),
-                Err(cause) => {
-                    log.note(&format!(
-                        "the error's data is left out: it is not JSON: {cause}"
-                    ));
-                    None
-                }
-            });
-            RunEnd::Failed(RpcError {
-                code: error.code,
-                message: bounded(error.message),
-                data,
-            })
-        }
-    }
-}
-
-fn bounded(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(MESSAGE_MAX_CHARS) {
-        text.truncate(end);
-    }
-    text
-}
-
-/// Asks a component which tools it has, with nothing granted.
-pub(super) async fn list_tools(
+/// Asks a component what it has, with nothing granted. It also shows whether its exports are what
+/// their names promise.
+pub(super) async fn ask_what_it_has(
     sandbox: Arc<Inner>,
     component: Component,
     _slot: OwnedSemaphorePermit,
-) -> Result<Vec<types::Tool>, LoadError> {
+) -> Result<Told, LoadError> {
     let log = Log::new(None, 0);
     let egress = Egress::new(
         Arc::default(),
         Secrets::default(),
         sandbox.connector.clone(),
+        None,
         log.clone(),
     );
     let allowance = Allowance::new(sandbox.limits.memory_max_bytes);
     let mut store = Guest::new(nothing(&log), egress, allowance, log, None)
         .into_store(&sandbox.engine, LISTING_MAX_BYTES);
-    let listing = async {
-        let plugin = component.pre().instantiate_async(&mut store).await?;
-        plugin
-            .longshore_plugin_tools()
-            .call_list_tools(&mut store)
-            .await
-    };
-    let listed: wasmtime::Result<Vec<types::Tool>> = listing.await;
-    listed.map_err(|error| {
-        tracing::debug!(cause = account(&error), "list-tools failed");
-        LoadError::Listing(explain(&error, store.data()))
+    let mut asked = "list-tools";
+    let told = listings(&mut store, &component, &mut asked).await;
+    told.map_err(|error| {
+        tracing::debug!(cause = account(&error), "{asked} failed");
+        let reason = explain(&error, store.data());
+        LoadError::Listing(format!("{asked}: {reason}"))
     })
+}
+
+/// `asked` says at any moment what the guest is being asked.
+async fn listings(
+    store: &mut Store<Guest>,
+    component: &Component,
+    asked: &mut &'static str,
+) -> wasmtime::Result<Told> {
+    let exports = component.exports();
+    let instance = component.pre().instantiate_async(&mut *store).await?;
+    let tools = exports.tools.load(&mut *store, &instance)?;
+    let tools = tools.call_list_tools(&mut *store).await?;
+    let mut told = Told {
+        tools,
+        resources: ResourceList {
+            entries: Vec::new(),
+            templates: Vec::new(),
+        },
+        prompts: Vec::new(),
+    };
+    if let Some(resources) = &exports.resources {
+        *asked = "list-resources";
+        let resources = resources.load(&mut *store, &instance)?;
+        told.resources = resources.call_list_resources(&mut *store).await?;
+    }
+    if let Some(prompts) = &exports.prompts {
+        *asked = "list-prompts";
+        let prompts = prompts.load(&mut *store, &instance)?;
+        told.prompts = prompts.call_list_prompts(&mut *store).await?;
+    }
+    if let Some(completion) = &exports.completion {
+        *asked = "complete";
+        completion.load(&mut *store, &instance)?;
+    }
+    Ok(told)
 }

@@ -15,7 +15,7 @@ use wasmtime::component::Linker;
 use super::cache::{Cache, digest_of, failed};
 use super::compile::Compiler;
 use super::component::{self, Component, Loaded, check_kind};
-use super::declare::{self, Declaration};
+use super::declare::{self, Declared};
 use super::egress::Connector;
 use super::engine::{self, GuestRuntime, LISTING_INSTANCES_MAX};
 use super::guest::Guest;
@@ -24,7 +24,7 @@ use super::{Grants, LoadError, SandboxLimits};
 use crate::scheduler::{Call, Run, RunEnd};
 use crate::task::Digest;
 
-/// How long a component may take to say which tools it has.
+/// How long a component may take to say what it has.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Compiles and runs components. Cheap to clone.
@@ -171,20 +171,20 @@ impl Sandbox {
         blocking(move || inner.cache.forget(digest)).await
     }
 
-    /// Asks the component which tools it has, under tight limits and without any grant.
-    pub async fn list_tools(&self, component: &Component) -> Result<Vec<Declaration>, LoadError> {
+    /// Asks the component what it has, under tight limits and without any grant.
+    pub async fn list(&self, component: &Component) -> Result<Declared, LoadError> {
         let listing = async {
             let slots = Arc::clone(&self.0.listing_slots);
             let slot = slots.acquire_owned().await.map_err(|_| stopped())?;
-            let listing = runner::list_tools(Arc::clone(&self.0), component.clone(), slot);
+            let listing = runner::ask_what_it_has(Arc::clone(&self.0), component.clone(), slot);
             let mut listing = Owned(self.0.guests.handle().spawn(listing));
             (&mut listing.0).await.map_err(|_| stopped())?
         };
-        let tools = timeout(LISTING_TIMEOUT, listing).await.map_err(|_| {
+        let told = timeout(LISTING_TIMEOUT, listing).await.map_err(|_| {
             let limit = humantime::format_duration(LISTING_TIMEOUT);
-            LoadError::Listing(format!("list-tools did not return within {limit}"))
+            LoadError::Listing(format!("its listings did not return within {limit}"))
         })??;
-        declare::read(tools)
+        declare::read_all(told)
     }
 
     /// Runs a call in a fresh instance.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use longshore_plugin::prelude::*;
 use serde_json::Value;
 
-const RED_PIXEL: &[u8] = include_bytes!("../assets/red.png");
+pub const RED_PIXEL: &[u8] = include_bytes!("../assets/red.png");
 const SILENCE: &[u8] = include_bytes!("../assets/silence.wav");
 
 pub fn simple_text(_: &Context, _: NoArguments) -> Result<&'static str> {
@@ -52,10 +52,26 @@ pub fn progress(ctx: &Context, _: NoArguments) -> Result<String> {
     Ok("Progress was reported three times.".into())
 }
 
-/// A guest logs by printing; the host keeps that in the task's log, away from the wire.
-pub fn logging(_: &Context, _: NoArguments) -> Result<&'static str> {
-    println!("test_logging_tool was called");
-    Ok("A line was logged.")
+pub fn logging(ctx: &Context, _: NoArguments) -> Result<&'static str> {
+    let messages = [
+        "Tool execution started",
+        "Tool processing data",
+        "Tool execution completed",
+    ];
+    for (number, message) in messages.into_iter().enumerate() {
+        if number > 0 {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        ctx.log(LogLevel::Info, message);
+    }
+    Ok("Three messages were logged.")
+}
+
+/// Long enough for a client to go away and come back to its stream.
+pub fn reconnection(ctx: &Context, _: NoArguments) -> Result<&'static str> {
+    ctx.progress_of(0, 1, "waiting");
+    std::thread::sleep(Duration::from_millis(500));
+    Ok("The call outlived its first stream.")
 }
 
 #[derive(Deserialize, JsonSchema)]

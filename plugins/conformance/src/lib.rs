@@ -1,12 +1,14 @@
-//! The tools that the official MCP conformance suite looks for, with the names, keys and texts it
-//! expects. They are written as any plugin is, and so show what the contract can express.
+//! What the official MCP conformance suite looks for, with the names, keys and texts it expects:
+//! tools, resources, prompts and completion. They are written as any plugin's are, and so show what
+//! the contract can express.
 //!
-//! Left out, since the contract has no counterpart: `test_tool_with_logging` (log notifications;
-//! a guest's output goes into the task's log), `test_reconnection` (a stream the tool closes) and
-//! the triggers of list changes.
+//! Left out, since the contract has no counterpart: the triggers of list changes. A plugin's lists
+//! change when the plugin does.
 
 mod asking;
 mod content;
+mod prompts;
+mod resources;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -31,7 +33,11 @@ longshore_plugin::export! {
         .read_only(),
     tool("test_error_handling", "Always fails.", content::failure).inline(),
     tool("test_tool_with_progress", "Reports its progress.", content::progress).inline(),
-    tool("test_logging_tool", "Writes to its log.", content::logging).inline(),
+    tool("test_tool_with_logging", "Logs three messages.", content::logging).inline(),
+    tool("test_logging_tool", "Logs three messages.", content::logging).inline(),
+    tool("test_reconnection", "Takes half a second.", content::reconnection).inline(),
+    tool("test_touch_watched_resource", "Says that a resource has changed.", resources::touch)
+        .inline(),
     tool("test_custom_header", "Takes an argument from a header.", content::custom_header).inline(),
     tool("json_schema_2020_12_tool", "Takes arguments of a rich schema.", content::rich_schema)
         .inline()
@@ -119,4 +125,28 @@ longshore_plugin::export! {
         .task()
         .recovery(Recovery::Resume)
         .asks_first("user_name", "whom to greet"),
+
+    // Resources.
+    resource("test://static-text", "Static text", resources::text)
+        .description("A text that never changes.")
+        .mime_type("text/plain"),
+    resource("test://static-binary", "Static image", resources::binary)
+        .description("An image that never changes.")
+        .mime_type("image/png"),
+    resource(resources::WATCHED, "Watched resource", resources::watched)
+        .description("A text that is said to change.")
+        .mime_type("text/plain"),
+    template("test://template/{id}/data", "Data by id", resources::data)
+        .description("Data about an id.")
+        .mime_type("application/json")
+        .complete("id", resources::ids),
+
+    // Prompts.
+    prompt("test_simple_prompt", "Says a sentence.", prompts::simple),
+    prompt("test_prompt_with_arguments", "Says its arguments.", prompts::with_arguments)
+        .complete("arg1", prompts::first)
+        .complete("arg2", prompts::second),
+    prompt("test_prompt_with_embedded_resource", "Holds a resource.", prompts::with_resource),
+    prompt("test_prompt_with_image", "Holds an image.", prompts::with_image),
+    prompt("test_input_required_result_prompt", "Asks for a context.", prompts::asking),
 }

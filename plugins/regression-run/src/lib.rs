@@ -12,6 +12,7 @@ pub mod run;
 pub mod send;
 mod subset;
 mod text;
+mod triage;
 
 use std::path::Path;
 
@@ -50,4 +51,10 @@ longshore_plugin::export! {
     .cancel_grace(CANCEL_GRACE)
     .poll_interval(Duration::from_secs(1))
     .open_world(true),
+    prompt(
+        "triage-regressions",
+        "Has the model run the cases, group what fails by its cause, and say who is wrong.",
+        triage::triage,
+    )
+    .title("Triage regressions"),
 }

@@ -8,7 +8,7 @@ use longshore_plugin::http::{HttpError, Response};
 use longshore_plugin::testing::{Host, answer_http};
 use regression_run::run::run;
 use regression_run::send::Network;
-use regression_run::tools;
+use regression_run::{offer, tools};
 use serde_json::{Value, json};
 
 #[test]
@@ -98,4 +98,18 @@ fn the_declaration_says_what_people_must_know() {
     let schema: Value = serde_json::from_str(&declaration.output_schema.unwrap()).unwrap();
     let required = schema["required"].as_array().unwrap();
     assert!(required.contains(&json!("failing")) && required.contains(&json!("duration_ms")));
+}
+
+#[test]
+fn the_prompt_names_the_call_it_wants_made() {
+    let host = Host::new();
+    let arguments = json!({ "base_url": "https://h/api", "filter": "orders/**" });
+    let text = host
+        .prompt(&offer(), "triage-regressions", arguments)
+        .unwrap()
+        .joined_text();
+    assert!(text.contains("`base_url` = \"https://h/api\" and `filter` = \"orders/**\""));
+    let whole = json!({ "base_url": "https://h/api" });
+    let text = host.prompt(&offer(), "triage-regressions", whole).unwrap();
+    assert!(!text.joined_text().contains("filter"));
 }

@@ -41,18 +41,12 @@ impl Exported {
             megabytes(self.bytes_read)
         );
         for (count, what) in [
-            (
-                self.rows_skipped,
-                "rows were skipped for their number of fields",
-            ),
-            (self.rows_fitted, "rows were padded or cut to the header"),
-            (
-                self.values_skipped,
-                "values were skipped because they are no numbers",
-            ),
+            (self.rows_skipped, "Rows skipped for their number of fields"),
+            (self.rows_fitted, "Rows padded or cut to the header"),
+            (self.values_skipped, "Values skipped that are no numbers"),
         ] {
             if count > 0 {
-                text.push_str(&format!(" {count} {what}."));
+                text.push_str(&format!(" {what}: {count}."));
             }
         }
         if self.continued_from_bytes > 0 {

@@ -116,7 +116,10 @@ async fn run_tool(
     arguments: Value,
     manner: Manner,
 ) -> Result<(), Failure> {
-    let shown = text::dim(&format!("longshore call {name} --args '{arguments}'"));
+    let flags = client.flags();
+    let shown = text::dim(&format!(
+        "longshore call {name} --args '{arguments}'{flags}"
+    ));
     eprintln!("{shown}");
     match start(client, name, arguments, manner).await? {
         Started::Ended(result) => render::result(&result, false),
@@ -154,10 +157,9 @@ async fn cancel_on_its_way(client: &Client) -> Result<(), Failure> {
             return Ok(());
         }
     };
-    eprintln!(
-        "{}",
-        text::dim(&format!("longshore task cancel {}", task.task_id))
-    );
+    let flags = client.flags();
+    let shown = format!("longshore task cancel {}{flags}", task.task_id);
+    eprintln!("{}", text::dim(&shown));
     client.cancel(&task.task_id).await?;
     follow::follow(client, &task.task_id, manner).await?;
     Ok(())

@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::offers;
 use super::page::{
     accent, cells, entry, faint, heading, line, prose, prose_entry, title, widths, write_table,
 };
 use crate::catalog::grants::{Effect, Row};
 use crate::catalog::load::CheckedTool;
 use crate::catalog::manifest::Manifest;
+use crate::catalog::offers::Offers;
 use crate::cli::text::{self, plain_line};
 use crate::task::{Digest, Recovery};
-use crate::wasm::{Annotations, Execution, Traits};
+use crate::wasm::{Annotations, Execution, Traits, WhenLeft};
 
 /// Everything there is to say about a plugin or a bare component.
 pub struct Description {
@@ -23,6 +25,9 @@ pub struct Description {
     pub digest: Digest,
     pub imports: Vec<String>,
     pub tools: Vec<CheckedTool>,
+    pub offers: Offers,
+    /// Whether it suggests values for arguments.
+    pub completes: bool,
     pub grants: Vec<Row>,
     /// Whether a configuration was read, so that "not given" means something.
     pub has_config: bool,
@@ -41,6 +46,10 @@ impl Description {
                 "imports": self.imports,
             },
             "tools": self.tools.iter().map(tool_json).collect::<Vec<_>>(),
+            "resources": offers::resources_json(&self.offers),
+            "resourceTemplates": offers::templates_json(&self.offers),
+            "prompts": offers::prompts_json(&self.offers),
+            "completes": self.completes,
             "grants": self.grants.iter().map(row_json).collect::<Vec<_>>(),
         })
     }
@@ -53,6 +62,7 @@ impl Description {
             page.push('\n');
             write_tool(&mut page, tool);
         }
+        offers::write(&mut page, &self.offers, self.completes);
         if self.manifest.is_some() {
             page.push('\n');
             self.write_grants(&mut page);
@@ -252,20 +262,32 @@ fn cancel_words(traits: &Traits) -> String {
     if traits.cleanup_on_cancel {
         words += " It runs once more to clean up.";
     }
+    if traits.when_left == WhenLeft::Detach {
+        words += " A call goes on as a task when its client leaves it.";
+    }
     words
 }
 
 fn times(traits: &Traits) -> String {
-    let shown = |time: Option<Duration>| match time {
-        Some(time) => humantime::format_duration(time).to_string(),
-        None => "the host's default".to_owned(),
-    };
-    format!(
-        "kept {} · polled every {} · after a cancel {}",
-        shown(traits.ttl),
-        shown(traits.poll_interval),
-        shown(traits.cancel_grace)
-    )
+    let told = [
+        ("kept", traits.ttl),
+        ("polled every", traits.poll_interval),
+        ("stopped by force", traits.cancel_grace),
+    ];
+    let is_whole = told.iter().all(|(_, time)| time.is_some());
+    let mut words: Vec<String> = told
+        .into_iter()
+        .filter_map(|(what, time)| Some(format!("{what} {}", humantime::format_duration(time?))))
+        .collect();
+    if traits.cancel_grace.is_some()
+        && let Some(last) = words.last_mut()
+    {
+        last.push_str(" after a cancel");
+    }
+    if !is_whole {
+        words.push("otherwise the host's defaults".to_owned());
+    }
+    words.join(" · ")
 }
 
 fn hints(annotations: &Annotations) -> Vec<&'static str> {
@@ -336,6 +358,7 @@ fn tool_json(tool: &CheckedTool) -> Value {
             },
             "cancellation": traits.cancellation,
             "cleanupOnCancel": traits.cleanup_on_cancel,
+            "whenLeft": traits.when_left.as_str(),
             "cancelGraceMs": millis(traits.cancel_grace),
             "ttlMs": millis(traits.ttl),
             "pollIntervalMs": millis(traits.poll_interval),
@@ -386,6 +409,8 @@ mod tests {
             digest: Digest([0; 32]),
             imports: vec!["longshore:plugin/control@0.1.0".to_owned()],
             tools: Vec::new(),
+            offers: Offers::default(),
+            completes: false,
             grants: vec![
                 row("input", Some("read"), Some("read /data"), Effect::Granted),
                 row("output", Some("write"), None, Effect::NotGiven),

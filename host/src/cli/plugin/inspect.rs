@@ -9,6 +9,7 @@ use super::describe::Description;
 use crate::catalog::grants::{compare, effective};
 use crate::catalog::load::{CheckedTool, PluginError, load_component, load_plugin, read_manifest};
 use crate::catalog::manifest::Manifest;
+use crate::catalog::offers::Offers;
 use crate::catalog::sandbox_limits;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::render;
@@ -65,20 +66,25 @@ async fn describe(
         let loaded = load_plugin(&workshop.sandbox, path, manifest, grants, max_bytes).await?;
         let component = &loaded.plugin.component;
         let file = loaded.manifest.component.display().to_string();
-        let mut described = bare(file, component, loaded.tools);
+        let mut described = bare(file, component, loaded.tools, loaded.offers);
         described.manifest = Some(loaded.manifest);
         described.grants = rows;
         described.has_config = has_config;
         return Ok(described);
     }
-    let (component, tools) = load_component(&workshop.sandbox, path, max_bytes).await?;
+    let (component, tools, offers) = load_component(&workshop.sandbox, path, max_bytes).await?;
     let name = path
         .file_name()
         .map(|name| name.to_string_lossy().into_owned());
-    Ok(bare(name.unwrap_or_default(), &component, tools))
+    Ok(bare(name.unwrap_or_default(), &component, tools, offers))
 }
 
-fn bare(file: String, component: &Component, tools: Vec<CheckedTool>) -> Description {
+fn bare(
+    file: String,
+    component: &Component,
+    tools: Vec<CheckedTool>,
+    offers: Offers,
+) -> Description {
     Description {
         manifest: None::<Manifest>,
         file,
@@ -86,6 +92,8 @@ fn bare(file: String, component: &Component, tools: Vec<CheckedTool>) -> Descrip
         digest: component.digest(),
         imports: component.imports(),
         tools,
+        offers,
+        completes: component.completes(),
         grants: Vec::new(),
         has_config: false,
     }

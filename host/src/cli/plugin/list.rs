@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::describe::{effect_word, grant_cells, row_json};
 use super::inspect::Workshop;
+use super::offers::{prompts_json, resources_json, templates_json};
 use super::page::write_table;
 use super::running::find_running;
 use crate::app::Serving;
@@ -15,6 +16,7 @@ use crate::catalog::Sources;
 use crate::catalog::grants::{Effect, Row, compare};
 use crate::catalog::known::load_all;
 use crate::catalog::load::LoadedPlugin;
+use crate::catalog::offers::Offers;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{render, text};
 use crate::config::{Config, Given, Overrides};
@@ -112,7 +114,7 @@ fn write_page(page: &mut String, listed: &[(LoadedPlugin, Vec<Row>)]) {
             plugin.manifest.name.clone(),
             text::plain_line(&plugin.manifest.version, 32),
             text::size(plugin.plugin.component.size_bytes()),
-            text::plain_line(&tools.join(", "), 48),
+            offered(&text::plain_line(&tools.join(", "), 48), &plugin.offers),
             grants_words(grants),
         ]);
     }
@@ -173,6 +175,21 @@ fn grants_words(rows: &[Row]) -> String {
     words
 }
 
+/// Its tools, and how much there is beside them.
+fn offered(tools: &str, offers: &Offers) -> String {
+    let counts = [
+        (offers.resources.len(), "resource"),
+        (offers.templates.len(), "template"),
+        (offers.prompts.len(), "prompt"),
+    ];
+    let mut words = tools.to_owned();
+    for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+        let plural = if count == 1 { "" } else { "s" };
+        words += &format!(" · {count} {what}{plural}");
+    }
+    words
+}
+
 fn plugin_json((plugin, grants): &(LoadedPlugin, Vec<Row>)) -> Value {
     let tools: Vec<&str> = plugin
         .tools
@@ -185,6 +202,9 @@ fn plugin_json((plugin, grants): &(LoadedPlugin, Vec<Row>)) -> Value {
         "sizeBytes": plugin.plugin.component.size_bytes(),
         "sha256": plugin.plugin.digest.to_string(),
         "tools": tools,
+        "resources": resources_json(&plugin.offers),
+        "resourceTemplates": templates_json(&plugin.offers),
+        "prompts": prompts_json(&plugin.offers),
         "grants": grants.iter().map(row_json).collect::<Vec<_>>(),
     })
 }

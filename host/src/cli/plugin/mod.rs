@@ -6,6 +6,8 @@ mod describe;
 mod inspect;
 mod install;
 mod list;
+mod new;
+mod offers;
 mod page;
 mod remove;
 mod running;
@@ -18,6 +20,8 @@ use super::exit::{Exit, Failure};
 
 #[derive(Subcommand)]
 pub enum PluginCommand {
+    /// Begin a plugin: a crate with a tool and a test
+    New(new::NewArgs),
     /// Build plugin crates into components
     Build(build::BuildArgs),
     /// Show a plugin's tools, what it asks for and what it may reach
@@ -34,6 +38,7 @@ pub enum PluginCommand {
 
 pub async fn run(command: PluginCommand) -> Result<Exit, Failure> {
     match command {
+        PluginCommand::New(args) => new::run(&args),
         PluginCommand::Build(args) => build::run(&args),
         PluginCommand::Inspect(args) => inspect::run(args).await,
         PluginCommand::List(args) => list::run(args).await,

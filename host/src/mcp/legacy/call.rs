@@ -15,12 +15,16 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::ask::Asking;
+use super::message;
 use super::server::{Offer, error_data};
-use crate::mcp::call::{STREAM_AFTER, failure};
+use crate::mcp::call::{HEARD_MAX, STREAM_AFTER, failure};
 use crate::mcp::error::Refusal;
 use crate::mcp::measure::Measure;
-use crate::service::{CallError, CallRequest, LiveQuestion, PendingCall, Reply};
-use crate::task::{Abilities, CallResult, Progress, TenantId};
+use crate::mcp::notice::{Notice, Told};
+use crate::service::{
+    CallError, CallRequest, Listener, LiveQuestion, LogLevel, Message, PendingCall, Reply,
+};
+use crate::task::{Abilities, CallResult, Progress, TenantId, Trace};
 
 /// After this much silence the client is told that the tool is still at it. Common clients give up
 /// on a silent call after 30 or 60 seconds, some after 10.
@@ -34,6 +38,7 @@ const FALLBACK_NOTICE: &str = "this call runs synchronously, because this revisi
 pub async fn call(
     offer: &Offer,
     tenant: &TenantId,
+    level: LogLevel,
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
 ) -> Result<CallToolResult, ErrorData> {
@@ -41,6 +46,7 @@ pub async fn call(
     let tool = request.name.into_owned();
     // One at a time: the tool waits for each answer.
     let (live, questions) = mpsc::channel(1);
+    let (sender, heard) = mpsc::channel(HEARD_MAX);
     let capabilities = context.client_capabilities();
     let started = offer.service.call(CallRequest {
         tenant: tenant.clone(),
@@ -48,17 +54,19 @@ pub async fn call(
         arguments: request.arguments.unwrap_or_default(),
         abilities: capabilities.as_ref().map(abilities).unwrap_or_default(),
         takes_tasks: false,
-        saved: None,
+        earlier: None,
         responses: Map::new(),
         live: Some(live),
+        trace: trace(&context),
+        listener: Some(Listener { level, sender }),
     });
     let ended = async {
         let mut pending = started.await?;
-        let is_fallback = pending.is_fallback;
+        let notice = Notice::new(&pending, FALLBACK_NOTICE);
         let token = context.meta.get_progress_token();
-        let teller = Teller::new(context.peer.clone(), token, is_fallback);
-        let reply = follow(&mut pending, teller, questions, &context.peer).await?;
-        Ok((reply, is_fallback))
+        let teller = Teller::new(context.peer.clone(), token, notice.clone());
+        let reply = follow(&mut pending, teller, questions, heard, &context.peer).await?;
+        Ok((reply, notice.of_result()))
     };
     tokio::select! {
         ended = ended => answer(&tool, ended),
@@ -69,8 +77,13 @@ pub async fn call(
     }
 }
 
+pub fn trace(context: &RequestContext<RoleServer>) -> Option<Trace> {
+    let text = |key| context.meta.get(key).and_then(Value::as_str);
+    Trace::read(text("traceparent"), text("tracestate"), text("baggage"))
+}
+
 /// What the client said at `initialize`.
-fn abilities(capabilities: &ClientCapabilities) -> Abilities {
+pub fn abilities(capabilities: &ClientCapabilities) -> Abilities {
     let elicitation = capabilities.elicitation.as_ref();
     let url = elicitation.is_some_and(|modes| modes.url.is_some());
     Abilities {
@@ -83,10 +96,11 @@ fn abilities(capabilities: &ClientCapabilities) -> Abilities {
 }
 
 /// Tells and asks until the tool has its reply.
-async fn follow(
+pub async fn follow(
     pending: &mut PendingCall,
     mut teller: Teller,
     mut questions: mpsc::Receiver<LiveQuestion>,
+    mut heard: mpsc::Receiver<Message>,
     peer: &Peer<RoleServer>,
 ) -> Result<Reply, CallError> {
     let mut progress = pending.progress.clone();
@@ -104,10 +118,11 @@ async fn follow(
             changed = progress.changed(), if is_reporting => {
                 is_reporting = changed.is_ok();
                 let newest = progress.borrow_and_update().clone();
-                if let Some(newest) = newest.filter(|_| is_reporting) {
-                    teller.report(&newest).await;
+                if is_reporting {
+                    teller.report(newest).await;
                 }
             }
+            Some(message) = heard.recv() => message::send(peer, message).await,
             Some(question) = questions.recv(), if asking.is_none() => {
                 asking = Asking::start(peer, question).await;
             }
@@ -125,10 +140,10 @@ async fn follow(
 
 fn answer(
     tool: &str,
-    ended: Result<(Reply, bool), CallError>,
+    ended: Result<(Reply, Option<Told>), CallError>,
 ) -> Result<CallToolResult, ErrorData> {
     match ended {
-        Ok((Reply::Result(result), is_fallback)) => shown(&result, is_fallback),
+        Ok((Reply::Result(result), told)) => shown(&result, told),
         Ok((Reply::Task(_) | Reply::InputRequired { .. }, _)) => Err(ErrorData::internal_error(
             "the tool went on in a way this revision of MCP does not have",
             None,
@@ -138,7 +153,7 @@ fn answer(
             &failure(&format!(
                 "the arguments do not fit the inputSchema of `{tool}`: {mismatch}"
             )),
-            false,
+            None,
         ),
         Err(CallError::NeedsTasks(tool)) => shown(
             &failure(&format!(
@@ -146,19 +161,22 @@ fn answer(
                  client of revision 2026-07-28 that declares the io.modelcontextprotocol/tasks \
                  extension, or in a terminal with `longshore call {tool}`"
             )),
-            false,
+            None,
         ),
         Err(error) => Err(error_data(Refusal::Call(error))),
     }
 }
 
-fn shown(result: &CallResult, is_fallback: bool) -> Result<CallToolResult, ErrorData> {
+fn shown(result: &CallResult, told: Option<Told>) -> Result<CallToolResult, ErrorData> {
     let read = || -> serde_json::Result<CallToolResult> {
         let mut members: Map<String, Value> = serde_json::from_str(&result.json)?;
-        if is_fallback {
+        if let Some(told) = told {
             let meta = members.entry("_meta").or_insert_with(|| json!({}));
             meta["longshore/synchronous"] = Value::Bool(true);
-            meta["longshore/synchronousReason"] = FALLBACK_NOTICE.into();
+            meta["longshore/synchronousReason"] = told.reason.into();
+            if let Some(task) = told.task {
+                meta["longshore/task"] = task.into();
+            }
         }
         serde_json::from_value(Value::Object(members))
     };
@@ -168,10 +186,10 @@ fn shown(result: &CallResult, is_fallback: bool) -> Result<CallToolResult, Error
 }
 
 /// Counts as a running call until dropped.
-struct Running<'a>(&'a watch::Sender<usize>);
+pub struct Running<'a>(&'a watch::Sender<usize>);
 
 impl Running<'_> {
-    fn new(calls: &watch::Sender<usize>) -> Running<'_> {
+    pub fn new(calls: &watch::Sender<usize>) -> Running<'_> {
         calls.send_modify(|running| *running += 1);
         Running(calls)
     }
@@ -184,44 +202,47 @@ impl Drop for Running<'_> {
 }
 
 /// Tells a client that gave a token how far its call is.
-struct Teller {
+pub struct Teller {
     peer: Peer<RoleServer>,
     token: Option<ProgressToken>,
     measure: Measure,
-    /// Whether the notice of a fallback is still to be told.
-    notice: bool,
+    notice: Notice,
     message: String,
     /// When the client hears something in any case.
     due: Instant,
 }
 
 impl Teller {
-    fn new(peer: Peer<RoleServer>, token: Option<ProgressToken>, notice: bool) -> Teller {
+    pub fn new(peer: Peer<RoleServer>, token: Option<ProgressToken>, notice: Notice) -> Teller {
+        let silence = match notice.is_due() {
+            true => STREAM_AFTER,
+            false => HEARTBEAT,
+        };
         Teller {
             peer,
             token,
             measure: Measure::default(),
             notice,
             message: String::new(),
-            due: Instant::now() + if notice { STREAM_AFTER } else { HEARTBEAT },
+            due: Instant::now() + silence,
         }
     }
 
-    async fn report(&mut self, progress: &Progress) {
-        if self.notice {
-            self.notice = false;
-            self.tell(None, None, FALLBACK_NOTICE.to_owned()).await;
+    async fn report(&mut self, progress: Option<Progress>) {
+        if let Some(words) = self.notice.take() {
+            self.tell(None, None, words).await;
         }
+        let Some(progress) = progress else {
+            return;
+        };
         self.message.clone_from(&progress.message);
         let message = progress.message.clone();
         self.tell(progress.done, progress.total, message).await;
     }
 
     async fn tell_alive(&mut self) {
-        let message = match std::mem::take(&mut self.notice) {
-            true => FALLBACK_NOTICE.to_owned(),
-            false => self.message.clone(),
-        };
+        let words = self.notice.take();
+        let message = words.unwrap_or_else(|| self.message.clone());
         self.tell(None, None, message).await;
     }
 

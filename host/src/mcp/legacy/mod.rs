@@ -4,6 +4,9 @@
 
 mod ask;
 mod call;
+mod follow;
+mod message;
+mod read;
 mod server;
 mod sessions;
 mod streams;
@@ -26,7 +29,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::list::ListCache;
+use super::list::Lists;
 use super::stopping;
 use crate::service::Service;
 use crate::task::TenantId;
@@ -103,14 +106,14 @@ impl Legacy {
     /// Sessions take no new calls once `shutdown` is true, and end when the last call has.
     pub(super) fn new(
         service: Service,
-        tools: Arc<ListCache>,
+        lists: Arc<Lists>,
         limits: LegacyLimits,
         shutdown: watch::Receiver<bool>,
     ) -> Legacy {
         let ending = CancellationToken::new();
         let offer = Offer {
             service,
-            tools,
+            lists,
             calls: Arc::new(watch::Sender::new(0)),
         };
         let sessions = Arc::new(Sessions::new(limits));

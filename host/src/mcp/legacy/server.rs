@@ -1,5 +1,5 @@
-//! What a client of a handshake revision sees of the host: who it is, its tools, and when they
-//! change.
+//! What a client of a handshake revision sees of the host: who it is, what it offers, and when that
+//! changes.
 #![expect(
     deprecated,
     reason = "the newest revision drops logging; these revisions have it"
@@ -9,20 +9,24 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorCode, Implementation, ListToolsResult,
-    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
-    SetLevelRequestParams, Tool,
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, ErrorCode,
+    GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig, SetLevelRequestParams, SubscribeRequestParams, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext};
-use rmcp::{ErrorData, Peer, RoleServer, ServerHandler};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tokio_util::task::AbortOnDropHandle;
 
 use super::call;
-use crate::catalog::Snapshot;
+use super::follow::Following;
+use super::message::{LEVEL_DEFAULT, ours};
+use super::read::Asker;
 use crate::mcp::error::Refusal;
-use crate::mcp::list::ListCache;
-use crate::service::Service;
+use crate::mcp::list::{ListCache, Lists};
+use crate::service::{CallError, LogLevel, Service};
 use crate::task::TenantId;
 
 /// The revisions served, newest first.
@@ -42,7 +46,7 @@ const INSTRUCTIONS: &str = "Longshore runs tools that may take long. In this rev
 #[derive(Clone)]
 pub struct Offer {
     pub service: Service,
-    pub tools: Arc<ListCache>,
+    pub lists: Arc<Lists>,
     /// How many calls are running.
     pub calls: Arc<watch::Sender<usize>>,
 }
@@ -51,8 +55,9 @@ pub struct Offer {
 pub struct LegacyServer {
     offer: Offer,
     tenant: TenantId,
-    /// Tells the client of changed tools, as long as it is there.
-    follower: Mutex<Option<AbortOnDropHandle<()>>>,
+    following: Following,
+    /// The least that the client wants to hear.
+    level: Mutex<LogLevel>,
 }
 
 impl LegacyServer {
@@ -60,8 +65,38 @@ impl LegacyServer {
         LegacyServer {
             offer,
             tenant,
-            follower: Mutex::new(None),
+            following: Following::default(),
+            level: Mutex::new(LEVEL_DEFAULT),
         }
+    }
+
+    fn level(&self) -> LogLevel {
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn asker(&self) -> Asker<'_> {
+        Asker {
+            offer: &self.offer,
+            tenant: &self.tenant,
+            level: self.level(),
+        }
+    }
+
+    /// A page of a list as rmcp has it.
+    fn page<T: DeserializeOwned>(
+        &self,
+        list: &ListCache,
+        request: Option<PaginatedRequestParams>,
+    ) -> Result<(Vec<T>, Option<String>), ErrorData> {
+        let cursor = request.and_then(|request| request.cursor);
+        let (page, next) = list
+            .page(self.offer.service.tools(), cursor.as_deref())
+            .map_err(error_data)?;
+        let items: Result<Vec<T>, _> = page.iter().map(|json| serde_json::from_str(json)).collect();
+        let items = items.map_err(|error| {
+            ErrorData::internal_error(format!("a list can't be shown: {error}"), None)
+        })?;
+        Ok((items, next))
     }
 }
 
@@ -70,6 +105,12 @@ impl ServerHandler for LegacyServer {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_tool_list_changed()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .enable_completions()
             .enable_logging()
             .build();
         let mut host = Implementation::new("longshore", env!("CARGO_PKG_VERSION"));
@@ -85,19 +126,17 @@ impl ServerHandler for LegacyServer {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let changes = self.offer.service.tool_changes();
-        let following = tokio::spawn(follow_tools(changes, context.peer));
-        // Only whole values are ever put in, so a panic elsewhere left nothing broken.
-        let mut follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
-        *follower = Some(AbortOnDropHandle::new(following));
+        self.following
+            .follow_lists(&self.offer.service, &context.peer);
     }
 
-    /// Guests have no way to send log messages to a client, so the level has no effect.
     async fn set_level(
         &self,
-        _: SetLevelRequestParams,
+        request: SetLevelRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        let mut level = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        *level = ours(request.level);
         Ok(())
     }
 
@@ -106,20 +145,88 @@ impl ServerHandler for LegacyServer {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let cursor = request.and_then(|request| request.cursor);
-        let (page, next) = self
-            .offer
-            .tools
-            .page(self.offer.service.tools(), cursor.as_deref())
-            .map_err(error_data)?;
-        let tools: Result<Vec<Tool>, _> =
-            page.iter().map(|json| serde_json::from_str(json)).collect();
-        let tools = tools.map_err(|error| {
-            ErrorData::internal_error(format!("a tool can't be shown: {error}"), None)
-        })?;
+        let (tools, next) = self.page(&self.offer.lists.tools, request)?;
         let mut result = ListToolsResult::with_all_items(tools);
         result.next_cursor = next;
         Ok(result)
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let (prompts, next) = self.page(&self.offer.lists.prompts, request)?;
+        let mut result = ListPromptsResult::with_all_items(prompts);
+        result.next_cursor = next;
+        Ok(result)
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let (resources, next) = self.page(&self.offer.lists.resources, request)?;
+        let mut result = ListResourcesResult::with_all_items(resources);
+        result.next_cursor = next;
+        Ok(result)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let (templates, next) = self.page(&self.offer.lists.templates, request)?;
+        let mut result = ListResourceTemplatesResult::with_all_items(templates);
+        result.next_cursor = next;
+        Ok(result)
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let read = self.asker().read(request, context).await?;
+        Ok(ReadResourceResponse::Complete(read))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let told = self.asker().get_prompt(request, context).await?;
+        Ok(GetPromptResponse::Complete(told))
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        self.asker().complete(request, context).await
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let service = &self.offer.service;
+        self.following
+            .subscribe(service, &self.tenant, request.uri, &context.peer)
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.following.unsubscribe(&request.uri);
+        Ok(())
     }
 
     async fn call_tool(
@@ -127,23 +234,20 @@ impl ServerHandler for LegacyServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        call::call(&self.offer, &self.tenant, request, context)
+        call::call(&self.offer, &self.tenant, self.level(), request, context)
             .await
             .map(CallToolResponse::Complete)
-    }
-}
-
-async fn follow_tools(mut changes: watch::Receiver<Arc<Snapshot>>, peer: Peer<RoleServer>) {
-    while changes.changed().await.is_ok() {
-        if peer.notify_tool_list_changed().await.is_err() {
-            return;
-        }
     }
 }
 
 /// A refusal as rmcp sends it.
 pub fn error_data(refusal: Refusal) -> ErrorData {
     let face = refusal.face();
+    let code = match &refusal {
+        // What these revisions have for it (2025-11-25, server/resources, "Error Handling").
+        Refusal::Call(CallError::UnknownResource(_)) => ErrorCode::RESOURCE_NOT_FOUND,
+        _ => ErrorCode(face.code),
+    };
     let data = face.data.and_then(|data| serde_json::from_str(&data).ok());
-    ErrorData::new(ErrorCode(face.code), face.message, data)
+    ErrorData::new(code, face.message, data)
 }

@@ -47,6 +47,8 @@ impl Host {
             tenant_calls_running_max: 1,
             call_wait_max: NEVER,
             held_instances_max: 1,
+            round_hold: NEVER,
+            tenant_rounds_held_max: 1,
             park_after,
             save_interval: NEVER,
             sweep_interval: NEVER,

@@ -178,6 +178,9 @@ impl Simulation {
                 ..Abilities::default()
             },
             ttl: ttls[self.random.below(3)],
+            trace: None,
+            operation: Default::default(),
+            listener: None,
         }
     }
 

@@ -15,7 +15,7 @@ use super::{input_key, key, task};
 use crate::clock::Timestamp;
 use crate::task::{
     Abilities, Answer, Ask, Attempt, CallResult, CancelRequest, Digest, Ending, ExternalReference,
-    Input, InputKey, Phase, Policy, Recovery, RpcError, Task, ToolRef,
+    Input, InputKey, Phase, Policy, Recovery, RpcError, Task, ToolRef, Trace,
 };
 
 proptest! {
@@ -134,6 +134,11 @@ fn any_task() -> impl Strategy<Value = Task> {
             inputs: inputs.into_iter().map(input).collect::<BTreeMap<_, _>>(),
             external_reference: outside
                 .map(|(reference, url)| ExternalReference { reference, url }),
+            trace: Trace::read(
+                run.3[0].then_some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+                run.3[1].then_some("a=b"),
+                run.3[2].then_some("user=ada"),
+            ),
         },
     )
 }

@@ -6,6 +6,7 @@ mod directory;
 mod files;
 mod indexes;
 mod offline;
+mod rounds;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -77,6 +78,7 @@ fn options() -> StoreOptions {
         queue_max: 64,
         cache_bytes: 16 * 1024 * 1024,
         free_disk_min_bytes: 0,
+        tenant_rounds_max_bytes: 1 << 20,
     }
 }
 
@@ -119,6 +121,7 @@ fn task(id: &str) -> Task {
         cancel: None,
         inputs: BTreeMap::new(),
         external_reference: None,
+        trace: None,
     }
 }
 

@@ -6,6 +6,7 @@ mod body;
 mod connect;
 mod policy;
 mod substitute;
+mod trace;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,7 @@ use self::policy::{Reach, Target};
 use super::Grants;
 use super::log::Log;
 use super::secrets::Secrets;
+use crate::task::Trace;
 
 pub(super) use self::connect::Connector;
 
@@ -52,12 +54,21 @@ pub(super) struct Egress {
     secrets: Arc<Secrets>,
     connector: Connector,
     requests: Arc<Semaphore>,
+    trace: Option<Arc<Trace>>,
     log: Log,
 }
 
 impl Egress {
-    pub fn new(grants: Arc<Grants>, secrets: Secrets, connector: Connector, log: Log) -> Egress {
+    /// `trace` goes with every request.
+    pub fn new(
+        grants: Arc<Grants>,
+        secrets: Secrets,
+        connector: Connector,
+        trace: Option<Trace>,
+        log: Log,
+    ) -> Egress {
         Egress {
+            trace: trace.map(Arc::new),
             grants,
             secrets: Arc::new(secrets),
             connector,
@@ -105,6 +116,7 @@ impl Egress {
             permit,
             secrets: Arc::clone(&self.secrets),
             connector: self.connector.clone(),
+            trace: self.trace.clone(),
             log: self.log.clone(),
         })
     }
@@ -164,6 +176,7 @@ struct Exchange {
     permit: OwnedSemaphorePermit,
     secrets: Arc<Secrets>,
     connector: Connector,
+    trace: Option<Arc<Trace>>,
     log: Log,
 }
 
@@ -189,6 +202,9 @@ impl Exchange {
         });
 
         *request.uri_mut() = origin_form(request.uri())?;
+        if let Some(trace) = &self.trace {
+            trace::carry(trace, request.headers_mut());
+        }
         let response = timeout(patience.first_byte, sender.send_request(request))
             .await
             .map_err(|_| Error::ConnectionReadTimeout)??;

@@ -328,6 +328,7 @@ fn tool(name: &str) -> Tool {
             }],
             ttl_ms: Some(60_000),
             poll_interval_ms: None,
+            when_left: WhenLeft::Cancel,
         },
         annotations: Annotations {
             read_only: Some(true),

@@ -37,6 +37,9 @@ longshore_plugin::export! {
         .inline()
         .recovery(Recovery::Resume),
     tool("script_auto", "Runs a script.", run).recovery(Recovery::Resume),
+    tool("script_detach", "Runs a script that goes on when its client leaves.", run)
+        .recovery(Recovery::Resume)
+        .detach_when_left(),
     tool("script_once", "Runs a script that is never run again.", run),
     tool("script_fail", "Runs a script as a task that an interruption fails.", run).task(),
     tool("script_restart", "Runs a script as a task that starts again.", run)

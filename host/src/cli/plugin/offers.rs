@@ -1,0 +1,105 @@
+//! Says which resources and prompts a plugin has, for a person or as JSON.
+
+use serde_json::{Value, json};
+
+use super::page::{accent, entry, heading, line, prose_entry, write_table};
+use crate::catalog::offers::Offers;
+use crate::cli::text::plain_line;
+use crate::wasm::PromptEntry;
+
+/// Their part of a plugin's page; nothing for a plugin with tools only.
+pub fn write(page: &mut String, offers: &Offers, completes: bool) {
+    write_resources(page, offers);
+    for prompt in &offers.prompts {
+        page.push('\n');
+        write_prompt(page, prompt, completes);
+    }
+}
+
+fn write_resources(page: &mut String, offers: &Offers) {
+    if offers.resources.is_empty() && offers.templates.is_empty() {
+        return;
+    }
+    page.push('\n');
+    line(page, &heading("RESOURCES"));
+    let mut rows = vec![["uri", "type", "what"].map(str::to_owned)];
+    let resources = offers.resources.iter().map(|resource| {
+        let what = resource.description.as_ref().unwrap_or(&resource.name);
+        (&resource.uri, &resource.mime_type, what)
+    });
+    let templates = offers.templates.iter().map(|template| {
+        let entry = &template.entry;
+        let what = entry.description.as_ref().unwrap_or(&entry.name);
+        (&entry.uri_template, &entry.mime_type, what)
+    });
+    for (uri, mime_type, what) in resources.chain(templates) {
+        rows.push([
+            accent().apply_to(plain_line(uri, 72)).to_string(),
+            plain_line(mime_type.as_deref().unwrap_or_default(), 32),
+            plain_line(what, 72),
+        ]);
+    }
+    write_table(page, &rows);
+}
+
+fn write_prompt(page: &mut String, prompt: &PromptEntry, completes: bool) {
+    let name = accent().apply_to(plain_line(&prompt.name, 64)).to_string();
+    line(page, &format!("{} {name}", heading("PROMPT")));
+    if let Some(description) = &prompt.description {
+        prose_entry(page, "", description);
+    }
+    for (index, argument) in prompt.arguments.iter().enumerate() {
+        let required = if argument.required { "  required" } else { "" };
+        let what = plain_line(argument.description.as_deref().unwrap_or_default(), 72);
+        let name = accent()
+            .apply_to(plain_line(&argument.name, 40))
+            .to_string();
+        let label = if index == 0 { "arguments" } else { "" };
+        entry(page, label, &format!("{name}{required}  {what}"));
+    }
+    if completes && !prompt.arguments.is_empty() {
+        entry(page, "", "values are suggested");
+    }
+}
+
+pub fn resources_json(offers: &Offers) -> Vec<Value> {
+    let resources = offers.resources.iter().map(|resource| {
+        json!({
+            "uri": resource.uri,
+            "name": resource.name,
+            "description": resource.description,
+            "mimeType": resource.mime_type,
+        })
+    });
+    resources.collect()
+}
+
+pub fn templates_json(offers: &Offers) -> Vec<Value> {
+    let templates = offers.templates.iter().map(|template| {
+        json!({
+            "uriTemplate": template.entry.uri_template,
+            "name": template.entry.name,
+            "description": template.entry.description,
+            "mimeType": template.entry.mime_type,
+        })
+    });
+    templates.collect()
+}
+
+pub fn prompts_json(offers: &Offers) -> Vec<Value> {
+    let prompts = offers.prompts.iter().map(|prompt| {
+        let arguments = prompt.arguments.iter().map(|argument| {
+            json!({
+                "name": argument.name,
+                "description": argument.description,
+                "required": argument.required,
+            })
+        });
+        json!({
+            "name": prompt.name,
+            "description": prompt.description,
+            "arguments": arguments.collect::<Vec<_>>(),
+        })
+    });
+    prompts.collect()
+}
