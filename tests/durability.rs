@@ -1,9 +1,12 @@
-//! Tasks over the deaths of their host: killed at random moments (I1, I2, I3, I7), and stopped as a
-//! deployment stops it.
+//! Tasks over the deaths of their host: killed at random moments (I1, I2, I3, I7), stopped as a
+//! deployment stops it, one after the other until a task is given up, and with files that were
+//! changed meanwhile.
 
+mod damage;
 mod deployment;
 mod fleet;
 mod ledger;
+mod recovery;
 
 use std::sync::Arc;
 use std::time::Duration;

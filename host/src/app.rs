@@ -275,6 +275,7 @@ fn store_options(limits: &Limits) -> StoreOptions {
         cache_bytes: limits.store_cache_bytes,
         free_disk_min_bytes: limits.free_disk_min_bytes,
         tenant_rounds_max_bytes: limits.tenant_rounds_max_bytes,
+        tasks_unfinished_max: size(limits.tasks_unfinished_max),
     }
 }
 
@@ -282,13 +283,13 @@ fn scheduler_limits(limits: &Limits) -> SchedulerLimits {
     SchedulerLimits {
         tasks_running_max: size(limits.tasks_running_max),
         tenant_tasks_running_max: size(limits.tenant_tasks_running_max),
-        tasks_unfinished_max: size(limits.tasks_unfinished_max),
         calls_running_max: size(limits.calls_running_max),
         tenant_calls_running_max: size(limits.tenant_calls_running_max),
         call_wait_max: millis(limits.call_wait_max_ms),
         held_instances_max: size(limits.held_instances_max),
         round_hold: millis(limits.round_hold_ms),
         tenant_rounds_held_max: size(limits.tenant_rounds_held_max),
+        held_memory_max_bytes: limits.held_memory_max_bytes,
         park_after: millis(limits.park_after_ms),
         save_interval: millis(limits.save_interval_ms),
         sweep_interval: millis(limits.sweep_interval_ms),

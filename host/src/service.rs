@@ -555,8 +555,13 @@ fn told_already() -> CallError {
 }
 
 fn unavailable(error: StoreError) -> TaskError {
-    warn!(%error, "a task could not be read");
-    TaskError::Unavailable("the task store is not available; ask again later".to_owned())
+    warn!(%error, "a task could not be read or changed");
+    TaskError::Unavailable(match error {
+        // Their own words name no path, and tell the client whether to try again.
+        StoreError::Damaged { .. } | StoreError::NoRoom => error.to_string(),
+        StoreError::Record(_) => "the task's record is damaged; call the tool again".to_owned(),
+        _ => "the task store is not available; ask again later".to_owned(),
+    })
 }
 
 impl From<UpdateError> for TaskError {
@@ -572,14 +577,15 @@ impl From<UpdateError> for TaskError {
 impl From<StartError> for CallError {
     fn from(error: StartError) -> CallError {
         match error {
-            StartError::Draining | StartError::TooManyTasks(_) | StartError::TooManyCalls => {
-                CallError::Busy(error.to_string())
-            }
+            StartError::Draining | StartError::TooManyCalls => CallError::Busy(error.to_string()),
             StartError::Round(error) => CallError::Round(error),
             // Their own words name no path, and tell the client whether to try again.
-            StartError::Store(StoreError::DiskFull { .. } | StoreError::TooManyRounds { .. }) => {
-                CallError::Busy(error.to_string())
-            }
+            StartError::Store(
+                StoreError::DiskFull { .. }
+                | StoreError::NoRoom
+                | StoreError::TooManyTasks(_)
+                | StoreError::TooManyRounds { .. },
+            ) => CallError::Busy(error.to_string()),
             StartError::Store(error) => {
                 warn!(%error, "a task could not be stored");
                 CallError::Unavailable(

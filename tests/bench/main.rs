@@ -3,6 +3,7 @@
 //!
 //! `cargo bench` measures everything, `cargo bench -- a c` two parts, `--long` takes more rounds.
 
+mod answer;
 mod bare;
 mod calls;
 mod cancel;
@@ -42,14 +43,15 @@ const LONG: Effort = Effort {
     stored_tasks_max: 100_000,
 };
 
-const PARTS: &str = "abcdefgh";
+const PARTS: &str = "abcdefghi";
 
 const USAGE: &str = "\
 usage: cargo bench -- [--long] [PART…]
   a  tasks/get against a bare handler        e  memory: idle, running task, parked task
   b  durable tools/call against the store    f  calls a second, hostile neighbours
   c  inline call against tools/list          g  resume after SIGKILL, restart with many tasks
-  d  from a cancel to `cancelled`            h  bytes on disk of a task's life";
+  d  from a cancel to `cancelled`            h  bytes on disk of a task's life
+  i  from an answer to the tool's next word";
 
 fn main() -> anyhow::Result<()> {
     let mut effort = QUICK;
@@ -88,7 +90,8 @@ async fn measure(parts: &str, effort: Effort) -> anyhow::Result<()> {
             'e' => memory::measure(&mut table).await?,
             'f' => neighbours::measure(effort, &mut table).await?,
             'g' => recovery::measure(effort, &mut table).await?,
-            _ => disk::measure(&mut table).await?,
+            'h' => disk::measure(&mut table).await?,
+            _ => answer::measure(effort, &mut table).await?,
         }
     }
     println!("{}", machine::describe()?);

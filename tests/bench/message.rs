@@ -43,3 +43,10 @@ pub fn get(task: &str) -> Vec<u8> {
 pub fn cancel(task: &str) -> Vec<u8> {
     request("tasks/cancel", json!({"taskId": task}))
 }
+
+/// Answers a form that asks for a confirmation.
+pub fn confirm(task: &str, key: &str) -> Vec<u8> {
+    let yes = json!({"action": "accept", "content": {"confirm": true}});
+    let params = json!({"taskId": task, "inputResponses": {key: yes}});
+    request("tasks/update", params)
+}

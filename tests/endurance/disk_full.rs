@@ -1,18 +1,22 @@
 //! A disk of 64 MiB that fills up: new work is refused in plain words, what there is goes on, and
-//! nothing is lost, also when there is no byte left and the host dies.
+//! nothing is lost. With no byte left everything waits, and goes on when there is room, whether or
+//! not the host dies meanwhile.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::mount::Mounted;
 use super::{asking, checked, data_dir, script_host, status, yes};
 use crate::harness::{Client, Host, Setup};
 
 const DISK_MIB: u64 = 64;
-const FREE_MIN_BYTES: u64 = 8 << 20;
+/// A little above what a commit has to find.
+const COMMIT_ROOM_BYTES: u64 = 16 << 20;
+
+const FREE_MIN_BYTES: u64 = 18 << 20;
 
 /// Leaves less than `left` bytes of the disk.
 fn fill(filler: &Path, left: u64) {
@@ -31,15 +35,25 @@ fn fill(filler: &Path, left: u64) {
     }
 }
 
-/// Calls until the host answers as it should by then; it looks at the disk once a second.
-async fn call_until(client: &Client, is_accepted: bool) -> serde_json::Value {
-    loop {
-        let params = json!({"name": "script_resume", "arguments": asking()});
-        let reply = client.request("tools/call", params).await;
-        if reply.body.get("result").is_some() == is_accepted {
-            return reply.body;
-        }
+/// Calls a tool; the whole answer.
+async fn call(client: &Client) -> Value {
+    let params = json!({"name": "script_resume", "arguments": asking()});
+    client.request("tools/call", params).await.body
+}
+
+/// Saves again and again, for longer than it takes to fill the disk.
+fn working() -> Value {
+    let mut script = vec![json!({"do": "progress", "message": "at work"})];
+    for round in 0..200 {
+        script.push(json!({"do": "checkpoint", "state": round.to_string()}));
+        script.push(json!({"do": "wait", "ms": 10}));
     }
+    json!({"script": script})
+}
+
+async fn is_ready(host: &Host) -> bool {
+    let url = host.url().replace("/mcp", "/readyz");
+    reqwest::get(url).await.unwrap().status().is_success()
 }
 
 async fn start(setup: &Setup) -> (Host, Client) {
@@ -69,9 +83,9 @@ async fn a_full_disk_refuses_new_work_and_loses_nothing() {
     }
 
     fill(&filler, FREE_MIN_BYTES);
-    let refused = call_until(&client, false).await;
+    let refused = call(&client).await;
     let words = refused["error"]["message"].as_str().unwrap();
-    assert!(words.contains("less than 8 MiB free"), "{refused:#}");
+    assert!(words.contains("less than 18 MiB free"), "{refused:#}");
     // What there is can be read, answered and cancelled.
     client.answer(&ids[0], yes()).await.result();
     client.until_status(&ids[0], "completed").await;
@@ -79,8 +93,24 @@ async fn a_full_disk_refuses_new_work_and_loses_nothing() {
     client.until_status(&ids[1], "cancelled").await;
 
     fs::remove_file(&filler).unwrap();
-    let accepted = call_until(&client, true).await;
+    let accepted = call(&client).await;
     ids.push(accepted["result"]["taskId"].as_str().unwrap().to_owned());
+
+    // No room for a commit: a run waits with its checkpoint, a client is told, and both go on.
+    let works = client.start("script_resume", working()).await;
+    client
+        .until(&works, |task| task["statusMessage"] == "at work")
+        .await;
+    fill(&filler, COMMIT_ROOM_BYTES);
+    while is_ready(&host).await {}
+    fill(&filler, 1);
+    let refused = client.cancel(&ids[3]).await;
+    insta::assert_snapshot!(refused.body["error"]["message"].as_str().unwrap(), @"the disk is full, and nothing can be stored until it has room; try again later");
+    assert_eq!(status(&client, &works).await.as_deref(), Some("working"));
+    fs::remove_file(&filler).unwrap();
+    client.until_status(&works, "completed").await;
+    assert!(is_ready(&host).await);
+    assert!(host.output().contains("the disk has room again"));
 
     // Not a byte is left, and the host dies: the space kept aside opens the store once more.
     fill(&filler, 1);
@@ -90,10 +120,16 @@ async fn a_full_disk_refuses_new_work_and_loses_nothing() {
         let now = status(&client, &ids[id]).await;
         assert_eq!(now.as_deref(), Some(expected));
     }
-    call_until(&client, false).await;
+    // That space is for what there is, not for new work.
+    fill(&filler, FREE_MIN_BYTES);
+    let refused = call(&client).await;
+    assert!(refused.get("error").is_some(), "{refused:#}");
+    client.answer(&ids[2], yes()).await.result();
+    client.until_status(&ids[2], "completed").await;
     fs::remove_file(&filler).unwrap();
-    call_until(&client, true).await;
-    for id in &ids[2..] {
+    let accepted = call(&client).await;
+    ids.push(accepted["result"]["taskId"].as_str().unwrap().to_owned());
+    for id in &ids[3..] {
         client.until_asked(id).await;
         client.answer(id, yes()).await.result();
         client.until_status(id, "completed").await;

@@ -24,7 +24,7 @@ fn script_host() -> Setup {
 }
 
 /// Runs `longshore store` on the set-up's data directory; its exit code and standard output.
-fn store_command(setup: &Setup, arguments: &[&str]) -> (i32, String) {
+pub fn store_command(setup: &Setup, arguments: &[&str]) -> (i32, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_longshore"))
         .arg("store")
         .args(arguments)

@@ -91,6 +91,24 @@ async fn only_steps_that_others_see_are_asked_for_and_each_is_sent_once_under_it
 }
 
 #[tokio::test]
+async fn its_task_lives_as_long_as_it_declares_within_what_the_operator_allows() {
+    const DAY_MS: u64 = 24 * 3_600 * 1_000;
+    let server = server().await;
+    for (limits, expected_ms) in [
+        ("", 7 * DAY_MS),
+        ("task_ttl_max_ms = 172800000", 2 * DAY_MS),
+    ] {
+        let guest = longshore_guests::RELEASE_GATE;
+        let setup = Setup::new(&[(guest.name, &guest.directory())])
+            .configure(&format!("[limits]\n{limits}"));
+        let host = setup.start().await;
+        let steps = json!([step(&server, "deploy", "POST", "/deploy")]);
+        let id = start(&host.client(), steps).await;
+        assert_eq!(host.client().task(&id).await["ttlMs"], expected_ms);
+    }
+}
+
+#[tokio::test]
 async fn the_external_reference_is_there_before_the_first_request() {
     let gate = Arc::new(Semaphore::new(0));
     let held = gate.clone();

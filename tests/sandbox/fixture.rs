@@ -113,6 +113,7 @@ impl Fixture {
             cache_bytes: 8 << 20,
             free_disk_min_bytes: 0,
             tenant_rounds_max_bytes: 1 << 20,
+            tasks_unfinished_max: 100,
         };
         let clock = Clock::system();
         let store = Store::open(
@@ -229,13 +230,13 @@ fn scheduler_limits() -> SchedulerLimits {
     SchedulerLimits {
         tasks_running_max: 8,
         tenant_tasks_running_max: 8,
-        tasks_unfinished_max: 100,
         calls_running_max: 16,
         tenant_calls_running_max: 16,
         call_wait_max: Duration::from_secs(5),
         held_instances_max: 8,
         round_hold: Duration::from_secs(60),
         tenant_rounds_held_max: 8,
+        held_memory_max_bytes: 1 << 30,
         park_after: Duration::ZERO,
         save_interval: Duration::from_millis(5),
         sweep_interval: Duration::from_secs(3_600),

@@ -140,6 +140,23 @@ async fn a_tool_that_cannot_be_parked_waits_in_memory() {
 }
 
 #[tokio::test]
+async fn a_tool_that_cannot_be_parked_asks_only_while_there_is_memory_to_wait_in() {
+    // Less than any instance has.
+    let setup = scripts().configure("[limits]\nheld_memory_max_bytes = 65536\npark_after_ms = 0");
+    let host = setup.start().await;
+    let client = host.client();
+    let operations = script(json!([{"do": "confirm", "key": "go", "message": "Go?"}]));
+    let id = client.start("script_fail", operations.clone()).await;
+    let task = client.until_status(&id, "completed").await;
+    assert_eq!(task["result"]["isError"], true);
+    insta::assert_snapshot!(text(&task["result"]), @"a question cannot be asked: tools that wait for answers in memory may have 64 KiB together, and with this one would have more; a tool that declares recovery `resume` waits without memory, in a task");
+    assert_eq!(task.get("inputRequests"), None);
+    // One that is parked needs none.
+    let id = client.start("script_resume", operations).await;
+    client.until_asked(&id).await;
+}
+
+#[tokio::test]
 async fn a_key_is_not_used_for_two_questions() {
     let setup = scripts();
     let host = setup.start().await;

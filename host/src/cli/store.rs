@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::exit::{Exit, Failure};
 use super::{render, text};
 use crate::config::{Config, Overrides};
-use crate::store::{self, OpenError, Report};
+use crate::store::{self, Damaged, Exported, OpenError, Report};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,6 +57,9 @@ pub struct PlaceArgs {
 pub struct ExportArgs {
     /// The file to write, or `-` for standard output
     file: PathBuf,
+    /// Leave out tasks that can't be read whole, and say which
+    #[arg(long)]
+    leave_out_damaged: bool,
     #[command(flatten)]
     place: PlaceArgs,
 }
@@ -136,7 +139,8 @@ fn print_report(report: &Report) {
     match total {
         0 => println!("{}", text::green("sound")),
         _ => println!(
-            "{}: restore a backup, or move what is left with `longshore store export`",
+            "{}: restore a backup, or move what is left with `longshore store export \
+             --leave-out-damaged` and `longshore store import`",
             text::red(&format!("{total} problems"))
         ),
     }
@@ -162,14 +166,22 @@ fn compact(args: &PlaceArgs) -> Result<Exit, Failure> {
 
 fn export(args: &ExportArgs) -> Result<Exit, Failure> {
     let directory = args.place.directory()?;
-    let tasks = match is_standard(&args.file) {
-        true => store::export(&directory, &mut BufWriter::new(io::stdout().lock())),
+    let damaged = match args.leave_out_damaged {
+        true => Damaged::LeaveOut,
+        false => Damaged::Refuse,
+    };
+    let exported = match is_standard(&args.file) {
+        true => store::export(
+            &directory,
+            &mut BufWriter::new(io::stdout().lock()),
+            damaged,
+        ),
         false => {
             let unwritable = |error: io::Error| in_file(&args.file, &error);
             // An export that was there is replaced only by a whole one.
             let temporary = args.file.with_extension("part");
             let mut file = BufWriter::new(File::create(&temporary).map_err(unwritable)?);
-            let exported = store::export(&directory, &mut file).inspect_err(|_| {
+            let exported = store::export(&directory, &mut file, damaged).inspect_err(|_| {
                 // What is left of it is of no use, and says so by its name.
                 let _ = std::fs::remove_file(&temporary);
             });
@@ -181,12 +193,27 @@ fn export(args: &ExportArgs) -> Result<Exit, Failure> {
             exported
         }
     };
-    let tasks = tasks.map_err(|error| Failure::failed(chain(&error)))?;
+    let exported = exported.map_err(|error| Failure::failed(chain(&error)))?;
     match args.place.json && !is_standard(&args.file) {
-        true => render::json(&json!({ "tasks": tasks })),
-        false => eprintln!("{} {tasks} tasks", text::green("exported")),
+        true => render::json(&export_json(&exported)),
+        false => print_exported(&exported),
     }
     Ok(Exit::Done)
+}
+
+fn export_json(exported: &Exported) -> Value {
+    let left_out = exported.left_out.iter().map(|(key, what)| {
+        json!({"tenant": key.tenant.as_str(), "taskId": key.id.as_str(), "what": what})
+    });
+    json!({"tasks": exported.tasks, "leftOut": left_out.collect::<Vec<_>>()})
+}
+
+fn print_exported(exported: &Exported) {
+    for (key, what) in &exported.left_out {
+        let line = format!("task {} of {}: {what}", key.id, key.tenant);
+        eprintln!("{} {}", text::red("left out"), text::plain_line(&line, 400));
+    }
+    eprintln!("{} {} tasks", text::green("exported"), exported.tasks);
 }
 
 fn import(args: &ImportArgs) -> Result<Exit, Failure> {

@@ -49,6 +49,8 @@ pub struct Limits {
     pub tenant_rounds_max_bytes: u64,
     /// Age at which the key that seals what clients carry is replaced.
     pub request_state_key_max_age_ms: u64,
+    /// Linear memory of all of these together.
+    pub held_memory_max_bytes: u64,
     /// Linear memory of one instance.
     pub memory_max_bytes: u64,
     /// A component's file.
@@ -117,6 +119,7 @@ impl Default for Limits {
             tenant_rounds_held_max: 16,
             tenant_rounds_max_bytes: 64 * MIB,
             request_state_key_max_age_ms: DAY_MS,
+            held_memory_max_bytes: GIB,
             memory_max_bytes: 64 * MIB,
             component_max_bytes: 32 * MIB,
             component_keep_ms: DAY_MS,
@@ -176,7 +179,7 @@ impl Limits {
     /// The upper ends keep arithmetic and allocations sane; they are not recommendations. The
     /// instances together stay below the thousand slots a 4 GiB reservation each allows.
     #[rustfmt::skip]
-    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 40] {
+    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 41] {
         [
             ("request_body_max_bytes", self.request_body_max_bytes, KIB..=256 * MIB),
             ("request_body_timeout_ms", self.request_body_timeout_ms, 100..=600 * SECOND_MS),
@@ -195,6 +198,7 @@ impl Limits {
             ("tenant_rounds_held_max", self.tenant_rounds_held_max, 0..=300),
             ("tenant_rounds_max_bytes", self.tenant_rounds_max_bytes, 64 * KIB..=16 * GIB),
             ("request_state_key_max_age_ms", self.request_state_key_max_age_ms, 3_600 * SECOND_MS..=365 * DAY_MS),
+            ("held_memory_max_bytes", self.held_memory_max_bytes, 0..=1_024 * GIB),
             ("memory_max_bytes", self.memory_max_bytes, MIB..=4 * GIB),
             ("component_max_bytes", self.component_max_bytes, KIB..=GIB),
             ("component_keep_ms", self.component_keep_ms, SECOND_MS..=365 * DAY_MS),

@@ -1,7 +1,9 @@
 //! A run's questions: asked once (I7), answered within the call, by its next round, by a client that
 //! is there, by a task that waits in memory, or by one that is parked meanwhile.
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use std::sync::atomic::Ordering;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::drive::CallOutcome;
 use super::journal::{DurableJournal, Left, LiveQuestion, Lookup};
@@ -21,6 +23,20 @@ pub enum InputError {
     /// Nobody can be asked, and why.
     Unsupported(String),
     Invalid(String),
+}
+
+/// An instance's share of what may wait in memory; given back when dropped.
+pub(super) struct Held {
+    _instance: OwnedSemaphorePermit,
+    _memory: OwnedSemaphorePermit,
+}
+
+const KIB: u64 = 1024;
+
+/// The permits that stand for so many bytes, one a KiB.
+pub(super) fn memory_permits(bytes: u64) -> usize {
+    let permits = usize::try_from(bytes.div_ceil(KIB)).unwrap_or(usize::MAX);
+    permits.min(Semaphore::MAX_PERMITS)
 }
 
 impl Run {
@@ -86,15 +102,22 @@ impl Run {
         let Some(durable) = self.0.journal.lock().await.durable().cloned() else {
             return Err(Abandoned);
         };
+        // Before anybody is asked: the question could not be waited for (I6).
+        let held = match self.resumes() {
+            true => None,
+            false => match self.hold() {
+                Ok(held) => Some(held),
+                Err(error) => return Ok(Err(error)),
+            },
+        };
         if let Err(error) = durable.ask(&requests).await? {
             return Ok(Err(error));
         }
         // The place of a run that waits is free for others; only the held instances are counted.
         let _waiting = self.0.scheduler.wait_aside(&self.0.submission.tenant);
-        if self.resumes() {
-            self.wait_or_park(&durable, &requests).await
-        } else {
-            self.wait_held(&durable, &requests).await
+        match held {
+            None => self.wait_or_park(&durable, &requests).await,
+            Some(_held) => self.wait(&durable, &requests).await,
         }
     }
 
@@ -121,26 +144,36 @@ impl Run {
         }
     }
 
-    /// Waits with the instance in memory, which only so many may do at once (I6).
-    async fn wait_held(
-        &self,
-        durable: &DurableJournal,
-        requests: &[InputRequest],
-    ) -> Result<Result<Vec<Answer>, InputError>, Abandoned> {
-        match self.hold() {
-            Ok(_held) => self.wait(durable, requests).await,
-            Err(error) => Ok(Err(error)),
-        }
-    }
-
-    pub(super) fn hold(&self) -> Result<OwnedSemaphorePermit, InputError> {
-        let held = self.0.scheduler.0.held.clone().try_acquire_owned();
-        held.map_err(|_| {
-            let max = self.0.scheduler.0.limits.held_instances_max;
+    /// Takes the instance's share of what may wait in memory at once, by count and by bytes (I6).
+    pub(super) fn hold(&self) -> Result<Held, InputError> {
+        let scheduler = &self.0.scheduler.0;
+        let unsupported = |limit: String| {
             InputError::Unsupported(format!(
-                "{max} tools wait for answers in memory, which is the limit; a tool that declares \
-                 recovery `resume` waits without memory, in a task"
+                "{limit}; a tool that declares recovery `resume` waits without memory, in a task"
             ))
+        };
+        let instance = scheduler.held.clone().try_acquire_owned();
+        let instance = instance.map_err(|_| {
+            let max = scheduler.limits.held_instances_max;
+            unsupported(format!(
+                "{max} tools wait for answers in memory, which is the limit"
+            ))
+        })?;
+        let permits = memory_permits(self.0.memory_bytes.load(Ordering::Relaxed));
+        let memory = u32::try_from(permits).ok().and_then(|permits| {
+            let memory = scheduler.held_memory.clone();
+            memory.try_acquire_many_owned(permits).ok()
+        });
+        let memory = memory.ok_or_else(|| {
+            let max_kib = scheduler.limits.held_memory_max_bytes / KIB;
+            unsupported(format!(
+                "tools that wait for answers in memory may have {max_kib} KiB together, and with \
+                 this one would have more"
+            ))
+        })?;
+        Ok(Held {
+            _instance: instance,
+            _memory: memory,
         })
     }
 

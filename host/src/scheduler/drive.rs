@@ -179,14 +179,22 @@ impl Scheduler {
         };
         let missing = match self.0.store.arguments(&key) {
             Ok(Some(arguments)) => return self.run_task(task, arguments).await,
-            Ok(None) => "the call's arguments are missing from the store",
+            Ok(None) => {
+                "the call's arguments are missing from the store; call the tool again".into()
+            }
             Err(error) => {
                 error!(task = %key.id, %error, "a task's arguments could not be read");
-                "the call's arguments could not be read from the store"
+                match error {
+                    StoreError::Damaged { .. } => error.to_string(),
+                    _ => {
+                        "the call's arguments could not be read from the store; call the tool again"
+                            .to_owned()
+                    }
+                }
             }
         };
         // It is claimed by now, so nobody else will end it (I8).
-        let event = failed(task.attempt, format!("{missing}; call the tool again"));
+        let event = failed(task.attempt, missing);
         if let Err(error) = self.0.store.update(&key, event).await {
             error!(task = %key.id, %error, "a task could not be failed");
         }
@@ -364,6 +372,9 @@ fn end_event(run: &Run, durable: &DurableJournal, end: RunEnd) -> Event {
     let attempt = durable.attempt;
     let cancelled = run.cancelled();
     match end {
+        RunEnd::Abandoned if let Some(words) = durable.damage.get() => {
+            failed(attempt, words.clone())
+        }
         RunEnd::Returned(result) => Event::Returned { attempt, result },
         // Of no tool, and only tools' calls are tasks.
         RunEnd::NotFound => failed(attempt, "there is no such resource".to_owned()),

@@ -1,6 +1,7 @@
 //! What a run remembers: in memory while it is a plain call, in the store once it is a task.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
@@ -11,7 +12,7 @@ use super::held::HeldRound;
 use super::run::{Abandoned, StepError};
 use crate::clock::Timestamp;
 use crate::schema;
-use crate::store::{Store, StoredInput, UpdateError};
+use crate::store::{Store, StoreError, StoredInput, UpdateError};
 use crate::task::{
     Answer, Attempt, Event, ExternalReference, InputKey, InputRequest, Rejected, STEPS_MAX, Task,
     TaskId, TaskKey,
@@ -91,6 +92,8 @@ pub(super) struct DurableJournal {
     pub key: TaskKey,
     pub attempt: Attempt,
     pub expires_at: Option<Timestamp>,
+    /// What the store kept and can't give back, in the words the task ends with (I8).
+    pub damage: Arc<OnceLock<String>>,
 }
 
 /// Something a run writes down.
@@ -275,6 +278,7 @@ impl DurableJournal {
             key: task.key.clone(),
             attempt: task.attempt,
             expires_at: task.expires_at,
+            damage: Arc::default(),
         }
     }
 
@@ -379,14 +383,20 @@ impl DurableJournal {
         }
     }
 
-    fn read<T>(&self, read: Result<T, crate::store::StoreError>) -> Result<T, Abandoned> {
+    fn read<T>(&self, read: Result<T, StoreError>) -> Result<T, Abandoned> {
         read.map_err(|error| self.give_up(error.into()))
     }
 
     fn give_up(&self, error: UpdateError) -> Abandoned {
         match error {
             UpdateError::Rejected(_) | UpdateError::Unknown => {}
-            UpdateError::Store(error) => error!(task = %self.key.id, %error, "a run is given up"),
+            UpdateError::Store(error) => {
+                error!(task = %self.key.id, %error, "a run is given up");
+                if let StoreError::Damaged { .. } = error {
+                    // The first damage that is met ends the run.
+                    self.damage.get_or_init(|| error.to_string());
+                }
+            }
         }
         Abandoned
     }

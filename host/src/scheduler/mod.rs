@@ -112,8 +112,6 @@ pub struct SchedulerLimits {
     pub tasks_running_max: usize,
     /// Runs of tasks of one tenant at once.
     pub tenant_tasks_running_max: usize,
-    /// Tasks of one tenant that have not ended.
-    pub tasks_unfinished_max: usize,
     /// Calls answered inline at once, all tenants together, and of one tenant.
     pub calls_running_max: usize,
     pub tenant_calls_running_max: usize,
@@ -125,6 +123,8 @@ pub struct SchedulerLimits {
     /// one tenant do.
     pub round_hold: Duration,
     pub tenant_rounds_held_max: usize,
+    /// Memory of all these instances together.
+    pub held_memory_max_bytes: u64,
     /// How long a guest that can be parked waits in memory for an answer.
     pub park_after: Duration,
     /// How often a run's progress and output are saved.
@@ -138,10 +138,6 @@ pub struct SchedulerLimits {
 pub enum StartError {
     #[error("the host is stopping; call again when it is back")]
     Draining,
-    #[error(
-        "{0} tasks of this tenant have not ended yet, which is the limit; cancel some or wait for them"
-    )]
-    TooManyTasks(usize),
     #[error("too many calls are running; try again in a moment")]
     TooManyCalls,
     #[error(transparent)]
@@ -165,6 +161,8 @@ struct Inner {
     state: Mutex<State>,
     calls: Arc<Semaphore>,
     held: Arc<Semaphore>,
+    /// Permits of one KiB each.
+    held_memory: Arc<Semaphore>,
     /// Owns every task that is spawned here.
     tracker: TaskTracker,
     /// Set once the host stops; nothing new starts then.
@@ -224,6 +222,9 @@ impl Scheduler {
             state: Mutex::new(state),
             calls: Arc::new(Semaphore::new(limits.calls_running_max)),
             held: Arc::new(Semaphore::new(limits.held_instances_max)),
+            held_memory: Arc::new(Semaphore::new(ask::memory_permits(
+                limits.held_memory_max_bytes,
+            ))),
             tracker: TaskTracker::new(),
             draining: watch::Sender::new(false),
             run_ended: Notify::new(),
@@ -295,7 +296,7 @@ impl Scheduler {
     }
 
     async fn store_new(&self, submission: Submission) -> Result<Task, StartError> {
-        self.check_quota(&submission.tenant)?;
+        self.check_room(&submission.tenant)?;
         let key = self.new_key(&submission.tenant);
         // With a place free the task is born running, which saves the commit of its claim.
         let starts = self.lock().queue.try_take_place(&key.tenant);
@@ -315,16 +316,12 @@ impl Scheduler {
         Ok(task)
     }
 
-    /// Whether the tenant may have one more task.
-    pub(crate) fn check_quota(&self, tenant: &TenantId) -> Result<(), StartError> {
+    /// Refuses early what the store would refuse, which decides.
+    fn check_room(&self, tenant: &TenantId) -> Result<(), StartError> {
         if *self.0.draining.borrow() {
             return Err(StartError::Draining);
         }
-        let max = self.0.limits.tasks_unfinished_max;
-        if self.0.store.unfinished(tenant) >= max {
-            return Err(StartError::TooManyTasks(max));
-        }
-        Ok(())
+        Ok(self.0.store.check_quota(tenant)?)
     }
 
     /// Whether a task submitted now would have to wait for a place.
@@ -396,6 +393,7 @@ impl Scheduler {
             .await
             .is_ok();
         if !in_time {
+            self.0.store.end_waiting();
             for run in self.all_runs() {
                 run.kill();
             }

@@ -1,6 +1,7 @@
 //! One run of a tool, as the sandbox sees it: the other side of the hooks in `wit/plugin.wit`.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub(super) struct Shared {
     /// Resources that changed and that nobody was told of yet.
     updated: Mutex<BTreeSet<String>>,
     pub(super) updates: Notify,
+    /// What the instance had of memory when it was last told.
+    pub(super) memory_bytes: AtomicU64,
     /// Where the call's caller waits, until it has its answer.
     caller: Mutex<Option<oneshot::Sender<CallOutcome>>>,
     /// Held while the call is answered inline.
@@ -171,6 +174,11 @@ impl Run {
         self.0.submission.trace.as_ref()
     }
 
+    /// Tells how much memory the instance has, before it may have to wait with it.
+    pub fn note_memory(&self, bytes: u64) {
+        self.0.memory_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// Resolves when the run must end at once.
     pub async fn killed(&self) {
         let mut signal = self.0.signal.subscribe();
@@ -198,6 +206,7 @@ impl Run {
             log: Mutex::new(Vec::new()),
             updated: Mutex::default(),
             updates: Notify::new(),
+            memory_bytes: AtomicU64::new(0),
             caller: Mutex::new(caller),
             place: Mutex::new(place),
         }))
@@ -322,7 +331,7 @@ impl Run {
         };
         let scheduler = &self.0.scheduler;
         let submission = &self.0.submission;
-        scheduler.check_quota(&submission.tenant)?;
+        scheduler.check_room(&submission.tenant)?;
         let mut task = submission.task(
             scheduler.new_key(&submission.tenant),
             true,

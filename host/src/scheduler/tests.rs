@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use serde_json::{Map, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -17,6 +17,8 @@ use crate::store::{RoundName, StoreOptions};
 use crate::task::{
     Abilities, Ask, Digest, Ending, InputRequest, Policy, Recovery, Status, TenantId, ToolRef,
 };
+
+const TASKS_UNFINISHED_MAX: usize = 100;
 
 type Script = Arc<dyn Fn(Call, Run) -> BoxFuture<'static, RunEnd> + Send + Sync>;
 
@@ -67,18 +69,19 @@ impl Fixture {
             cache_bytes: 8 << 20,
             free_disk_min_bytes: 0,
             tenant_rounds_max_bytes: 1 << 20,
+            tasks_unfinished_max: TASKS_UNFINISHED_MAX,
         };
         let store = Store::open(dir.path(), options, clock.clone(), notifier.clone()).unwrap();
         let mut limits = SchedulerLimits {
             tasks_running_max: 8,
             tenant_tasks_running_max: 8,
-            tasks_unfinished_max: 100,
             calls_running_max: 8,
             tenant_calls_running_max: 8,
             call_wait_max: Duration::from_secs(5),
             held_instances_max: 8,
             round_hold: Duration::from_secs(600),
             tenant_rounds_held_max: 8,
+            held_memory_max_bytes: 1 << 20,
             park_after: Duration::ZERO,
             save_interval: Duration::from_millis(5),
             sweep_interval: Duration::from_secs(3_600),
@@ -257,13 +260,15 @@ async fn tasks_beyond_the_places_wait_and_tenants_take_turns() {
 
 #[tokio::test]
 async fn a_tenant_may_only_have_so_many_tasks() {
-    let host = Fixture::with(
-        |limits| limits.tasks_unfinished_max = 1,
-        |_, run| async move { work_until_stopped(run).await },
-    );
-    host.submit(submission("t", Recovery::Fail)).await;
-    let refused = host.scheduler.submit(submission("t", Recovery::Fail)).await;
-    assert!(matches!(refused, Err(StartError::TooManyTasks(1))));
+    let host = Fixture::new(|_, run| async move { work_until_stopped(run).await });
+    let submit = || host.scheduler.submit(submission("t", Recovery::Fail));
+    let outcomes = join_all((0..3 * TASKS_UNFINISHED_MAX).map(|_| submit())).await;
+    let accepted = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    assert_eq!(accepted, TASKS_UNFINISHED_MAX);
+    for refused in outcomes.into_iter().filter_map(Result::err) {
+        let expected = StoreError::TooManyTasks(TASKS_UNFINISHED_MAX);
+        assert_eq!(refused.to_string(), expected.to_string());
+    }
 }
 
 #[tokio::test]
@@ -334,6 +339,36 @@ async fn only_so_many_instances_are_held() {
         host.result(&refused.key)
             .contains("declares recovery `resume`")
     );
+}
+
+#[tokio::test]
+async fn instances_that_wait_share_a_budget_of_memory() {
+    let host = Fixture::new(|call, run| async move {
+        run.note_memory(if call.tool.tool == "large" {
+            600 << 10
+        } else {
+            1
+        });
+        match ask(&run, "go").await {
+            Ok(_) => returned("answered"),
+            Err(end) => end,
+        }
+    });
+    let first = host.submit(submission("large", Recovery::Fail)).await;
+    host.until_status(&first, Status::InputRequired).await;
+    let second = host.submit(submission("large", Recovery::Fail)).await;
+    let refused = host.until_status(&second, Status::Completed).await;
+    assert!(refused.inputs.is_empty(), "nobody was asked in vain");
+    let words = host.result(&second);
+    assert!(words.contains("1024 KiB"), "{words}");
+    // There is room for a small one, and for another large one once the first is answered.
+    let small = host.submit(submission("small", Recovery::Fail)).await;
+    host.until_status(&small, Status::InputRequired).await;
+    let answers = vec![(InputKey::parse("go").unwrap(), accept())];
+    host.scheduler.answer(&first, answers).await.unwrap();
+    host.until_status(&first, Status::Completed).await;
+    let third = host.submit(submission("large", Recovery::Fail)).await;
+    host.until_status(&third, Status::InputRequired).await;
 }
 
 #[tokio::test]

@@ -1,14 +1,18 @@
 //! Large bodies as files. A body is written and durable before the record that names it is
 //! committed, and deleted only after the record that no longer names it is. What a crash leaves in
-//! between is swept at the next start. It must not read or write records itself.
+//! between is swept at the next start. The record says what the file must hold, and nothing else is
+//! given out. It must not read or write records itself.
 
 use std::collections::HashSet;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use sha2::{Digest as _, Sha256};
+
 use super::disk::sync_directory;
+use super::error::{BodyError, Damage};
 use crate::task::{TaskId, TaskKey, TenantId};
 
 /// A body up to this size is a record's value; a larger one is a file.
@@ -18,7 +22,11 @@ pub(super) const INLINE_BYTES_MAX: usize = 16 * 1024;
 const FOLDER_TRIES: u32 = 3;
 
 const INLINE: u8 = 0;
+/// A file of which only the name is known: what format 1 wrote.
 const FILE: u8 = 1;
+/// A file under a seal: `length, 8 bytes big-endian | SHA-256 | name`.
+const SEALED_FILE: u8 = 2;
+const SEAL_BYTES: usize = 8 + 32;
 
 /// A body on its way into a record.
 pub(super) enum Body {
@@ -29,7 +37,21 @@ pub(super) enum Body {
 /// A durable file that no record names yet; deleted when dropped.
 pub(super) struct PendingFile {
     path: PathBuf,
+    seal: Seal,
     is_kept: bool,
+}
+
+/// What a file must hold to be the one that was written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seal {
+    length: u64,
+    sha256: [u8; 32],
+}
+
+/// The file that a record's value names.
+struct Named<'a> {
+    name: &'a str,
+    seal: Option<Seal>,
 }
 
 /// The folder of all bodies: `<tenant>/<task id>/<random name>`.
@@ -51,7 +73,9 @@ impl Body {
             }
             Body::File(mut file) => {
                 file.is_kept = true;
-                let mut value = vec![FILE];
+                let mut value = vec![SEALED_FILE];
+                value.extend_from_slice(&file.seal.length.to_be_bytes());
+                value.extend_from_slice(&file.seal.sha256);
                 value.extend_from_slice(file.name().as_bytes());
                 value
             }
@@ -100,6 +124,7 @@ impl Bodies {
         let temporary = folder.join(format!("{random:016x}.tmp"));
         let file = PendingFile {
             path,
+            seal: Seal::of(bytes),
             is_kept: false,
         };
         write_new(&temporary, bytes)
@@ -110,14 +135,29 @@ impl Bodies {
         Ok(Body::File(file))
     }
 
-    /// The body a record's value stands for.
-    pub(super) fn read(&self, key: &TaskKey, value: &[u8]) -> io::Result<Vec<u8>> {
-        match value.split_first() {
-            Some((&INLINE, bytes)) => Ok(bytes.to_vec()),
-            _ => match file_name(value) {
-                Some(name) => fs::read(self.folder(key).join(name)),
-                None => Err(io::ErrorKind::InvalidData.into()),
-            },
+    /// The body a record's value stands for, just as it was written.
+    pub(super) fn read(&self, key: &TaskKey, value: &[u8]) -> Result<Vec<u8>, BodyError> {
+        if let Some((&INLINE, bytes)) = value.split_first() {
+            return Ok(bytes.to_vec());
+        }
+        let named = Named::read(value).ok_or(Damage::Reference)?;
+        let mut file = File::open(self.folder(key).join(named.name))?;
+        let found = file.metadata()?.len();
+        let Some(seal) = named.seal else {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            return Ok(bytes);
+        };
+        // Before it is read: a file that somebody made huge must not be taken into memory.
+        if found != seal.length {
+            let expected = seal.length;
+            return Err(Damage::Length { found, expected }.into());
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(found).unwrap_or_default());
+        file.take(seal.length).read_to_end(&mut bytes)?;
+        match Seal::of(&bytes) == seal {
+            true => Ok(bytes),
+            false => Err(Damage::Content.into()),
         }
     }
 
@@ -208,12 +248,41 @@ impl Bodies {
     }
 }
 
+impl Seal {
+    fn of(bytes: &[u8]) -> Seal {
+        Seal {
+            length: bytes.len() as u64,
+            sha256: Sha256::digest(bytes).into(),
+        }
+    }
+
+    fn read(bytes: &[u8; SEAL_BYTES]) -> Option<Seal> {
+        let (length, sha256) = bytes.split_first_chunk()?;
+        Some(Seal {
+            length: u64::from_be_bytes(*length),
+            sha256: sha256.try_into().ok()?,
+        })
+    }
+}
+
+impl<'a> Named<'a> {
+    fn read(value: &'a [u8]) -> Option<Named<'a>> {
+        let (seal, name) = match value.split_first()? {
+            (&FILE, name) => (None, name),
+            (&SEALED_FILE, rest) => {
+                let (seal, name) = rest.split_first_chunk()?;
+                (Some(Seal::read(seal)?), name)
+            }
+            _ => return None,
+        };
+        let name = std::str::from_utf8(name).ok()?;
+        Some(Named { name, seal })
+    }
+}
+
 /// The file a record's value names, if its body is one.
 pub(super) fn file_name(value: &[u8]) -> Option<&str> {
-    match value.split_first() {
-        Some((&FILE, name)) => std::str::from_utf8(name).ok(),
-        _ => None,
-    }
+    Named::read(value).map(|named| named.name)
 }
 
 /// Writes and syncs a new file. Its folder may vanish between being made and being used, when the

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use super::bodies::{Bodies, file_name};
 use super::codec::decode_task;
-use super::keys::{self, Family, Slot};
+use super::error::{BodyError, Damage};
+use super::keys::{self, Family, Slot, SlotName};
 use super::logs::Logs;
 use super::offline::Offline;
 use super::records::Records;
@@ -41,12 +42,16 @@ pub enum Problem {
     Orphan,
     /// A record names a file that is not there.
     MissingFile,
+    /// A record names a file that does not hold what was written.
+    ChangedFile,
     /// A task lacks something it must have.
     MissingRecord,
     /// An index says what its task does not, or the other way round.
     WrongIndex,
     /// A key this version does not write.
     UnknownKey,
+    /// The database has forgotten commits that were acknowledged.
+    LostCommits,
 }
 
 impl Problem {
@@ -55,9 +60,11 @@ impl Problem {
             Problem::DamagedTask => "damaged_task",
             Problem::Orphan => "orphan",
             Problem::MissingFile => "missing_file",
+            Problem::ChangedFile => "changed_file",
             Problem::MissingRecord => "missing_record",
             Problem::WrongIndex => "wrong_index",
             Problem::UnknownKey => "unknown_key",
+            Problem::LostCommits => "lost_commits",
         }
     }
 }
@@ -86,6 +93,11 @@ fn check_all(offline: &Offline) -> Result<Report, StoreError> {
     let mut report = check_records(&offline.records)?;
     check_bodies(&offline.records, &offline.bodies, &mut report)?;
     check_logs(&offline.records, &offline.logs, &mut report)?;
+    if let lost @ 1.. = offline.lost_commits {
+        report.tell(Problem::LostCommits, || {
+            format!("the database has lost its last {lost} commits: its file is damaged")
+        });
+    }
     Ok(report)
 }
 
@@ -97,7 +109,7 @@ pub(super) fn check_records(records: &Records) -> Result<Report, StoreError> {
         report.records += 1;
         match keys::read(&name) {
             // Nothing depends on a round: it goes with time.
-            Some((Family::Schema | Family::Round, _)) => {}
+            Some((Family::Store | Family::Round, _)) => {}
             Some((Family::Task, Some(key))) => {
                 report.tasks += 1;
                 match decode_task(key.clone(), &value) {
@@ -171,17 +183,20 @@ fn check_bodies(records: &Records, bodies: &Bodies, report: &mut Report) -> Resu
             let Some((_, Some(key))) = keys::read(&name) else {
                 continue;
             };
-            let Some(file) = file_name(&value) else {
-                continue;
+            let damage = match bodies.read(&key, &value) {
+                Ok(_) => continue,
+                Err(BodyError::Damaged(damage)) => damage,
+                Err(BodyError::File(error)) => return Err(error.into()),
             };
-            if !bodies.folder(&key).join(file).is_file() {
-                report.tell(Problem::MissingFile, || {
-                    format!(
-                        "task {}: a record names a file that is not there",
-                        shown(&key)
-                    )
-                });
-            }
+            let problem = match damage {
+                Damage::Missing => Problem::MissingFile,
+                Damage::Length { .. } | Damage::Content | Damage::Reference => Problem::ChangedFile,
+            };
+            report.tell(problem, || {
+                let slot = SlotName::read(&name, &key);
+                let slot = slot.map_or("body", |slot| slot.kind());
+                format!("task {}: its {slot}: {damage}", shown(&key))
+            });
         }
     }
     for key in bodies.tasks()? {

@@ -15,8 +15,12 @@ use crate::task::{
     Trace,
 };
 
-/// The version this code writes, of single records and of the store as a whole.
+/// The version of single records and of exports that this code writes.
 pub(super) const VERSION: u8 = 1;
+
+/// The version of the store as a whole. With 2 came the seals of files, whose names a program that
+/// knows only 1 does not find: it would delete the files.
+pub(super) const FORMAT: u8 = 2;
 
 /// Why a record can't be read.
 #[derive(Debug, Error)]

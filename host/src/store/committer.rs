@@ -72,6 +72,11 @@ impl Committer {
             let group = gather(first, &mut commands);
             match self.core.failure() {
                 Some(error) => group.into_iter().for_each(|command| command.fail(error)),
+                // The database can't be used any more once it has met a full disk.
+                None if !self.core.wait_for_room() => {
+                    let fail = |command: Command| command.fail(&StoreError::NoRoom);
+                    group.into_iter().for_each(fail);
+                }
                 None => self.commit(group),
             }
         }
@@ -79,7 +84,7 @@ impl Committer {
 
     pub(super) fn commit(&self, group: Vec<Command>) {
         let now = self.clock.now();
-        let mut draft = Draft::new(&self.core.records);
+        let mut draft = Draft::new(&self.core);
         let mut waiting = Vec::with_capacity(group.len());
         let mut commands = group.into_iter();
         let mut failure = None;

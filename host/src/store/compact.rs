@@ -31,6 +31,7 @@ pub struct Compacted {
 /// records are the old ones or the new ones, whole.
 pub fn compact(directory: &Path) -> Result<Compacted, OpenError> {
     let offline = Offline::open(directory)?;
+    offline.refuse_loss()?;
     let unusable = |source| unusable(directory, source);
     let (place, copy) = (directory.join("records"), directory.join(COPY));
     delete_folder(&copy).map_err(unusable)?;

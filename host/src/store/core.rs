@@ -3,36 +3,52 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::thread;
+use std::time::Duration;
 
 use super::bodies::Bodies;
-use super::codec::{self, VERSION};
+use super::codec::{self, FORMAT};
 use super::compact::COPY;
 use super::disk::{self, Disk, sync_directory};
 use super::draft::Change;
+use super::error::{BodyError, Damage};
 use super::keys::{self, Slot};
 use super::logs::Logs;
 use super::offline::delete_folder;
 use super::records::{self, Records, Writes};
 use super::rounds::RoundBytes;
+use super::watermark::{Watermark, last_commit, lost_commits};
 use super::{OpenError, StoreError, StoreOptions};
-use crate::clock::Clock;
 use crate::task::{Task, TaskKey, TenantId};
 
 /// A checkpoint may be replaced while its file is being read; the next one is there then.
 const READ_TRIES: u32 = 5;
+
+/// How often a full disk is looked at by what waits for room on it.
+pub(super) const ROOM_POLL: Duration = Duration::from_millis(100);
 
 pub(super) struct Core {
     pub(super) records: Records,
     pub(super) bodies: Bodies,
     pub(super) logs: Logs,
     pub(super) disk: Disk,
+    watermark: Watermark,
+    /// The number of the last commit.
+    commits: AtomicU64,
     /// The tasks a commit is changing, as they are until it is durable. The database shows a
     /// change at once; a reader must not (I1).
     in_flight: RwLock<HashMap<TaskKey, Option<Task>>>,
     /// Tasks that have not ended, by tenant.
     unfinished: Mutex<HashMap<TenantId, usize>>,
     pub(super) round_bytes: RoundBytes,
+    /// How many of them a tenant may have.
+    unfinished_max: usize,
+    /// Whether the disk was full when somebody looked last.
+    is_full: AtomicBool,
+    /// Set once nothing may wait for room any more.
+    is_ending: AtomicBool,
     /// Why nothing is written any more.
     failure: OnceLock<StoreError>,
     /// Last, so that it is given up after the database is closed.
@@ -41,11 +57,7 @@ pub(super) struct Core {
 
 impl Core {
     /// Opens or creates everything in `directory`.
-    pub(super) fn open(
-        directory: &Path,
-        options: &StoreOptions,
-        clock: Clock,
-    ) -> Result<Core, OpenError> {
+    pub(super) fn open(directory: &Path, options: &StoreOptions) -> Result<Core, OpenError> {
         let name = directory.display().to_string();
         let unusable = |source| OpenError::Directory {
             directory: name.clone(),
@@ -56,17 +68,27 @@ impl Core {
         let lock = disk::lock(directory)?;
         // Of a compaction or an import that was cut short.
         delete_folder(&directory.join(COPY)).map_err(unusable)?;
-        let disk = Disk::new(directory, options.free_disk_min_bytes, clock);
+        let disk = Disk::new(directory, options.free_disk_min_bytes);
         disk.release_ballast().map_err(unusable)?;
-        let records =
-            Records::open(&directory.join("records"), options.cache_bytes).map_err(unreadable)?;
+        let place = directory.join("records");
+        let records = Records::open(&place, options.cache_bytes).map_err(unreadable)?;
+        refuse_loss(
+            directory,
+            lost_commits(&place, &records).map_err(unreadable)?,
+        )?;
         check_format(directory, &records)?;
+        mark_format(&records).map_err(unreadable)?;
         let core = Core {
+            watermark: Watermark::open(&place).map_err(unusable)?,
+            commits: AtomicU64::new(last_commit(&records).map_err(unreadable)?),
             bodies: Bodies::open(directory.join("bodies")).map_err(unusable)?,
             logs: Logs::open(directory.join("logs")).map_err(unusable)?,
             unfinished: Mutex::new(count_unfinished(&records).map_err(unreadable)?),
             round_bytes: RoundBytes::count(&records, options.tenant_rounds_max_bytes)
                 .map_err(unreadable)?,
+            unfinished_max: options.tasks_unfinished_max,
+            is_full: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
             in_flight: RwLock::default(),
             failure: OnceLock::new(),
             records,
@@ -88,14 +110,19 @@ impl Core {
 
     /// A store over records that outlive it, without a directory of its own to lock.
     #[cfg(test)]
-    pub(super) fn simulated(records: Records, directory: &Path, clock: Clock) -> Core {
+    pub(super) fn simulated(records: Records, directory: &Path, unfinished_max: usize) -> Core {
         Core {
+            watermark: Watermark::open(directory).unwrap(),
+            commits: AtomicU64::new(last_commit(&records).unwrap()),
             bodies: Bodies::open(directory.join("bodies")).unwrap(),
             logs: Logs::open(directory.join("logs")).unwrap(),
-            disk: Disk::new(directory, 0, clock),
+            disk: Disk::new(directory, 0),
             in_flight: RwLock::default(),
             unfinished: Mutex::new(count_unfinished(&records).unwrap()),
             round_bytes: RoundBytes::count(&records, u64::MAX).unwrap(),
+            unfinished_max,
+            is_full: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
             failure: OnceLock::new(),
             records,
             _lock: File::open(directory).unwrap(),
@@ -120,23 +147,73 @@ impl Core {
 
     pub(super) fn body(&self, key: &TaskKey, slot: &Slot) -> Result<Option<Vec<u8>>, StoreError> {
         let name = keys::body(key, slot);
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let Some(value) = self.records.get(&name)? else {
-                return Ok(None);
-            };
-            match self.bodies.read(key, &value) {
-                Ok(bytes) => return Ok(Some(bytes)),
-                Err(error)
-                    if error.kind() == std::io::ErrorKind::NotFound && tries < READ_TRIES => {}
-                Err(error) => return Err(error.into()),
-            }
+        match self.records.get(&name)? {
+            Some(value) => self.body_of(key, &name, &value, slot.kind()),
+            None => Ok(None),
         }
     }
 
+    /// The body that the record `name` of the task names by `value`; none if it is gone meanwhile.
+    pub(super) fn body_of(
+        &self,
+        key: &TaskKey,
+        name: &[u8],
+        value: &[u8],
+        what: &'static str,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut value = value.to_vec();
+        for _ in 1..READ_TRIES {
+            match self.bodies.read(key, &value) {
+                Err(BodyError::Damaged(Damage::Missing)) => {}
+                outcome => return outcome.map(Some).map_err(|error| error.of(what)),
+            }
+            match self.records.get(name)? {
+                Some(newer) => value = newer.to_vec(),
+                None => return Ok(None),
+            }
+        }
+        let outcome = self.bodies.read(key, &value);
+        outcome.map(Some).map_err(|error| error.of(what))
+    }
+
+    /// Whether a commit finds room on the disk; says when that changes.
+    pub(super) fn has_room(&self) -> bool {
+        let is_full = !self.disk.has_room();
+        let was_full = self.is_full.swap(is_full, Ordering::SeqCst);
+        match (was_full, is_full) {
+            (false, true) => tracing::error!(
+                "the disk is full: runs wait, and everybody else is refused, until there is room"
+            ),
+            (true, false) => tracing::info!("the disk has room again; everything goes on"),
+            _ => {}
+        }
+        !is_full
+    }
+
+    /// Waits until a commit finds room on the disk. False once nobody may wait any more.
+    pub(super) fn wait_for_room(&self) -> bool {
+        while !self.has_room() {
+            if self.is_ending() {
+                return false;
+            }
+            thread::sleep(ROOM_POLL);
+        }
+        true
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::SeqCst)
+    }
+
+    /// Whatever waits for room, now and later, is refused instead.
+    pub(super) fn end_waiting(&self) {
+        self.is_ending.store(true, Ordering::SeqCst);
+    }
+
     /// Makes `writes` durable (I1). Until it returns, readers see the tasks as they were.
-    pub(super) fn commit(&self, writes: Writes, changes: &[Change]) -> Result<(), StoreError> {
+    pub(super) fn commit(&self, mut writes: Writes, changes: &[Change]) -> Result<(), StoreError> {
+        let number = self.commits.load(Ordering::SeqCst) + 1;
+        writes.insert(keys::COMMITS.to_vec(), Some(number.to_be_bytes().to_vec()));
         let before = changes.iter().map(|c| (c.key.clone(), c.before.clone()));
         self.in_flight
             .write()
@@ -144,6 +221,11 @@ impl Core {
             .extend(before);
         // After an error nobody knows what is on the disk; readers go on seeing what was.
         self.records.commit(writes)?;
+        self.commits.store(number, Ordering::SeqCst);
+        if let Err(error) = self.watermark.write(number) {
+            // Nothing is lost by it; a loss would be noticed later or not at all.
+            tracing::warn!(%error, "the number of the last commit could not be noted");
+        }
         self.count(changes);
         self.in_flight
             .write()
@@ -170,8 +252,16 @@ impl Core {
         self.counts().get(tenant).copied().unwrap_or_default()
     }
 
+    /// Refuses when the tenant has as many tasks as it may; `growth` more are about to be committed.
+    pub(super) fn check_quota(&self, tenant: &TenantId, growth: isize) -> Result<(), StoreError> {
+        let unfinished = self.unfinished(tenant).saturating_add_signed(growth);
+        match unfinished >= self.unfinished_max {
+            true => Err(StoreError::TooManyTasks(self.unfinished_max)),
+            false => Ok(()),
+        }
+    }
+
     fn count(&self, changes: &[Change]) {
-        let is_unfinished = |task: &Option<Task>| task.as_ref().is_some_and(|t| !t.is_terminal());
         let mut counts = self.counts();
         for change in changes {
             let tenant = &change.key.tenant;
@@ -222,23 +312,43 @@ impl From<std::io::Error> for SweepError {
     }
 }
 
+/// Whether it is there and has not ended.
+pub(super) fn is_unfinished(task: &Option<Task>) -> bool {
+    task.as_ref().is_some_and(|task| !task.is_terminal())
+}
+
 /// Refuses what a newer version or another program wrote; marks what is new as ours.
 pub(super) fn check_format(directory: &Path, records: &Records) -> Result<(), OpenError> {
     let unreadable = |error| explain(directory, error);
     let name = || directory.display().to_string();
     match records.get(keys::SCHEMA).map_err(unreadable)?.as_deref() {
-        Some(&[found]) if found <= VERSION => Ok(()),
+        Some(&[found]) if found <= FORMAT => Ok(()),
         Some(&[found]) => Err(OpenError::NewerFormat {
             directory: name(),
             found,
-            supported: VERSION,
+            supported: FORMAT,
         }),
-        None if records.is_empty() => {
-            let mark = Writes::from([(keys::SCHEMA.to_vec(), Some(vec![VERSION]))]);
-            records.commit(mark).map_err(unreadable)
-        }
+        None if records.is_empty() => mark_format(records).map_err(unreadable),
         _ => Err(OpenError::Foreign(name())),
     }
+}
+
+/// Refuses a database that has forgotten what was acknowledged (I8).
+pub(super) fn refuse_loss(directory: &Path, commits: u64) -> Result<(), OpenError> {
+    let directory = directory.display().to_string();
+    match commits {
+        0 => Ok(()),
+        commits => Err(OpenError::Lost { directory, commits }),
+    }
+}
+
+/// Has versions that know less keep away. This one reads what earlier formats hold as it is.
+fn mark_format(records: &Records) -> Result<(), sled::Error> {
+    if records.get(keys::SCHEMA)?.as_deref() == Some(&[FORMAT]) {
+        return Ok(());
+    }
+    let mark = Writes::from([(keys::SCHEMA.to_vec(), Some(vec![FORMAT]))]);
+    records.commit(mark)
 }
 
 /// What an error of the database means for whoever opens it.

@@ -4,49 +4,47 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
 use super::{OpenError, StoreError};
-use crate::clock::{Clock, Timestamp};
 
 const MIB: u64 = 1024 * 1024;
 
-/// What is kept aside so that a store whose disk is full can be opened once more: opening needs
-/// at least one new segment.
-const BALLAST_BYTES: u64 = 16 * MIB;
+/// What a commit has to find: the database may begin two segments of 8 MiB, and after an error it
+/// takes nothing more until it is opened again.
+const COMMIT_ROOM_BYTES: u64 = 16 * MIB;
 
-/// How old a measurement of the free space may be.
-const FREE_SPACE_MAX_AGE: Duration = Duration::from_secs(1);
+/// What is kept aside so that a store whose disk is full can be opened once more, which takes a
+/// segment, and has room for some commits then.
+const BALLAST_BYTES: u64 = 32 * MIB;
 
 /// Guards against a full disk.
 pub(super) struct Disk {
     directory: PathBuf,
     free_min_bytes: u64,
-    clock: Clock,
-    /// The newest measurement, bytes.
-    free: Mutex<Option<(Timestamp, u64)>>,
 }
 
 impl Disk {
-    pub(super) fn new(directory: &Path, free_min_bytes: u64, clock: Clock) -> Disk {
+    pub(super) fn new(directory: &Path, free_min_bytes: u64) -> Disk {
         Disk {
             directory: directory.to_owned(),
             free_min_bytes,
-            clock,
-            free: Mutex::new(None),
         }
     }
 
     /// Refuses when a new task could fill the disk: a full one takes no updates either.
     pub(super) fn check_room(&self) -> Result<(), StoreError> {
-        if self.free_bytes()? < self.free_min_bytes {
+        if free_bytes(&self.directory)? < self.free_min_bytes {
             let min_mib = self.free_min_bytes.div_ceil(MIB);
             return Err(StoreError::DiskFull { min_mib });
         }
         Ok(())
+    }
+
+    /// Whether a commit finds room. What can't be measured is not held up.
+    pub(super) fn has_room(&self) -> bool {
+        free_bytes(&self.directory).map_or(true, |free| free >= COMMIT_ROOM_BYTES)
     }
 
     /// Gives the ballast up when the disk is too full to open the store without.
@@ -94,20 +92,6 @@ impl Disk {
 
     fn ballast(&self) -> PathBuf {
         self.directory.join("ballast")
-    }
-
-    fn free_bytes(&self) -> io::Result<u64> {
-        let now = self.clock.now();
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        match *free {
-            // The wall clock may have been turned back: a measurement from later is worth nothing.
-            Some((at, bytes)) if at <= now && now.since(at) < FREE_SPACE_MAX_AGE => Ok(bytes),
-            _ => {
-                let bytes = free_bytes(&self.directory)?;
-                *free = Some((now, bytes));
-                Ok(bytes)
-            }
-        }
     }
 }
 

@@ -6,12 +6,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::bodies::Body;
 use super::codec::{decode_task, encode_task};
+use super::core::{Core, is_unfinished};
 use super::keys::{self, Slot};
-use super::records::{Records, Writes};
+use super::records::Writes;
 use super::rounds::{MARK_BYTES, RoundChange, read_count};
 use super::{StoreError, UpdateError};
 use crate::clock::Timestamp;
-use crate::task::{Event, Task, TaskKey, apply};
+use crate::task::{Event, Task, TaskKey, TenantId, apply};
 
 /// What a task's record may hold, bytes. Its texts come from tools, and whoever takes them in
 /// bounds them; this keeps the engine's nodes small if somebody does not.
@@ -19,11 +20,13 @@ pub(super) const RECORD_BYTES_MAX: usize = 256 * 1024;
 
 /// Commands decided and not yet committed.
 pub(super) struct Draft<'a> {
-    records: &'a Records,
+    core: &'a Core,
     writes: Writes,
     tasks: HashMap<TaskKey, Entry>,
     /// Rounds that a command of this draft changes.
     rounds: HashSet<TaskKey>,
+    /// How many unfinished tasks more a tenant will have.
+    growth: HashMap<TenantId, isize>,
     garbage: Vec<Garbage>,
 }
 
@@ -55,12 +58,13 @@ pub(super) struct Finished {
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(records: &'a Records) -> Draft<'a> {
+    pub(super) fn new(core: &'a Core) -> Draft<'a> {
         Draft {
-            records,
+            core,
             writes: Writes::new(),
             tasks: HashMap::new(),
             rounds: HashSet::new(),
+            growth: HashMap::new(),
             garbage: Vec::new(),
         }
     }
@@ -119,6 +123,12 @@ impl<'a> Draft<'a> {
         if self.newest(&task.key)?.is_some() || self.has_written(&task.key) {
             return Err(StoreError::Exists);
         }
+        if !task.is_terminal() {
+            // Decided here, in order: checks by whoever inserts would all see the same count.
+            let tenant = &task.key.tenant;
+            let growth = self.growth.get(tenant).copied().unwrap_or_default();
+            self.core.check_quota(tenant, growth)?;
+        }
         let record = encode_bounded(&task)?;
         self.write(None, task, record, bodies)
     }
@@ -154,7 +164,7 @@ impl<'a> Draft<'a> {
         let mut doomed = BTreeSet::from([keys::task(key)]);
         doomed.extend(keys::index(&task));
         for prefix in keys::bodies(key) {
-            for entry in self.records.scan(&prefix) {
+            for entry in self.core.records.scan(&prefix) {
                 doomed.insert(entry?.0.to_vec());
             }
             let drafted = self.writes.range(prefix.clone()..);
@@ -187,7 +197,7 @@ impl<'a> Draft<'a> {
 
     fn newest(&mut self, key: &TaskKey) -> Result<Option<&Task>, StoreError> {
         if !self.tasks.contains_key(key) {
-            let record = self.records.get(&keys::task(key))?;
+            let record = self.core.records.get(&keys::task(key))?;
             let committed = record
                 .map(|bytes| decode_task(key.clone(), &bytes))
                 .transpose()?;
@@ -203,6 +213,9 @@ impl<'a> Draft<'a> {
 
     fn set_newest(&mut self, key: &TaskKey, task: Option<Task>) {
         if let Some(entry) = self.tasks.get_mut(key) {
+            let growth = self.growth.entry(key.tenant.clone()).or_default();
+            *growth +=
+                isize::from(is_unfinished(&task)) - isize::from(is_unfinished(&entry.newest));
             entry.newest = task;
             entry.is_written = true;
         }
@@ -266,7 +279,7 @@ impl<'a> Draft<'a> {
     fn value(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         match self.writes.get(name) {
             Some(drafted) => Ok(drafted.clone()),
-            None => Ok(self.records.get(name)?.map(|value| value.to_vec())),
+            None => Ok(self.core.records.get(name)?.map(|value| value.to_vec())),
         }
     }
 }

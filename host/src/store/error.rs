@@ -26,6 +26,12 @@ pub enum OpenError {
     },
     #[error("there is no store in {0}; say which data directory with --data-dir")]
     Missing(String),
+    #[error(
+        "the database in {directory} has lost its last {commits} commits: its file is damaged; restore \
+         a backup, or move what is left with `longshore store export --leave-out-damaged` and \
+         `longshore store import` into a new directory"
+    )]
+    Lost { directory: String, commits: u64 },
     #[error("the copy of the records of {0} was not the same; nothing was changed")]
     BadCopy(String),
     #[error("the store in {directory} can't be read")]
@@ -48,8 +54,8 @@ pub enum OpenError {
         source: io::Error,
     },
     #[error(
-        "the records in the data directory {directory} can't be read; restore them from a backup, \
-         or choose another directory with --data-dir"
+        "the records in the data directory {directory} can't be read; restore the directory or an \
+         export from a backup, or start with another one with --data-dir"
     )]
     Records {
         directory: String,
@@ -65,7 +71,7 @@ pub enum TransferError {
     Open(#[from] OpenError),
     #[error("the store can't be read or written")]
     Store(#[from] StoreError),
-    #[error("task {task} can't be exported: {what}")]
+    #[error("task {task} can't be exported: {what}; --leave-out-damaged exports all the others")]
     Damaged { task: String, what: String },
     #[error("the store in {0} has tasks; import into a new one")]
     NotEmpty(String),
@@ -84,11 +90,41 @@ pub enum TransferError {
     Incomplete,
 }
 
+/// What became of a body that is not as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Damage {
+    #[error("its file is missing")]
+    Missing,
+    #[error("its file has {found} bytes, and {expected} were written")]
+    Length { found: u64, expected: u64 },
+    #[error("its file does not hold what was written")]
+    Content,
+    #[error("its record names no file")]
+    Reference,
+}
+
+/// Why a body can't be read.
+#[derive(Debug, Error)]
+pub(super) enum BodyError {
+    #[error(transparent)]
+    Damaged(#[from] Damage),
+    #[error(transparent)]
+    File(io::Error),
+}
+
 /// Why a record could not be read or written.
 #[derive(Clone, Debug, Error)]
 pub enum StoreError {
     #[error("the disk has less than {min_mib} MiB free; new tasks are refused until there is more")]
     DiskFull { min_mib: u64 },
+    #[error("the disk is full, and nothing can be stored until it has room; try again later")]
+    NoRoom,
+    #[error(
+        "{0} tasks of this tenant have not ended yet, which is the limit; cancel some or wait for them"
+    )]
+    TooManyTasks(usize),
+    #[error("the task's {what} can't be used: {damage}; call the tool again")]
+    Damaged { what: &'static str, damage: Damage },
     #[error("the store is closed")]
     Closed,
     #[error("a task with this id exists")]
@@ -135,6 +171,25 @@ impl From<RecordError> for StoreError {
 impl From<io::Error> for StoreError {
     fn from(error: io::Error) -> StoreError {
         StoreError::File(Arc::new(error))
+    }
+}
+
+impl From<io::Error> for BodyError {
+    fn from(error: io::Error) -> BodyError {
+        match error.kind() {
+            io::ErrorKind::NotFound => BodyError::Damaged(Damage::Missing),
+            _ => BodyError::File(error),
+        }
+    }
+}
+
+impl BodyError {
+    /// Says what of the task can't be read.
+    pub(super) fn of(self, what: &'static str) -> StoreError {
+        match self {
+            BodyError::Damaged(damage) => StoreError::Damaged { what, damage },
+            BodyError::File(error) => error.into(),
+        }
     }
 }
 

@@ -19,10 +19,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::bodies::{Bodies, Body, INLINE_BYTES_MAX};
-use super::codec::{self, VERSION};
+use super::codec::{self, FORMAT, VERSION};
 use super::core::explain;
 use super::disk::{self, sync_directory};
 use super::draft::RECORD_BYTES_MAX;
+use super::error::BodyError;
 use super::keys::{self, Family, SlotName};
 use super::logs::Logs;
 use super::offline::{CACHE_BYTES, Offline, delete_folder, unusable};
@@ -84,42 +85,91 @@ impl Content {
     }
 }
 
-/// Writes the store in `directory`, which no host may have open, to `out`; returns how many tasks.
-pub fn export(directory: &Path, out: &mut impl Write) -> Result<u64, TransferError> {
+/// What an export does with tasks that can't be read whole, and with a store that has lost some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damaged {
+    Refuse,
+    LeaveOut,
+}
+
+/// What an export came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    pub tasks: u64,
+    /// Damaged tasks, and what is wrong with each.
+    pub left_out: Vec<(TaskKey, String)>,
+}
+
+/// Writes the store in `directory`, which no host may have open, to `out`.
+pub fn export(
+    directory: &Path,
+    out: &mut impl Write,
+    damaged: Damaged,
+) -> Result<Exported, TransferError> {
     let offline = Offline::open(directory)?;
+    if damaged == Damaged::Refuse {
+        offline.refuse_loss()?;
+    }
     write_line(out, &Line::LongshoreStore(VERSION))?;
-    let mut tasks = 0;
+    let mut exported = Exported::default();
     for entry in offline.records.scan(keys::TASK) {
         let (name, value) = entry.map_err(StoreError::from)?;
         let Some((Family::Task, Some(key))) = keys::read(&name) else {
             continue;
         };
+        if damaged == Damaged::LeaveOut
+            && let Some(what) = find_damage(&offline, &key, &value)?
+        {
+            exported.left_out.push((key, what));
+            continue;
+        }
         write_line(out, &Line::Task(task_line(&key, &value)?))?;
         write_bodies(&offline, &key, out)?;
         let log = offline.logs.read(&key).map_err(StoreError::from)?;
         if !log.is_empty() {
             write_line(out, &Line::Log(Content::new(log)))?;
         }
-        tasks += 1;
+        exported.tasks += 1;
     }
+    let tasks = exported.tasks;
     write_line(out, &Line::End { tasks })?;
     out.flush().map_err(TransferError::Write)?;
-    Ok(tasks)
+    Ok(exported)
+}
+
+/// What is wrong with a task, looked for before the first of its lines is written.
+fn find_damage(
+    offline: &Offline,
+    key: &TaskKey,
+    value: &[u8],
+) -> Result<Option<String>, TransferError> {
+    let read = task_line(key, value).and_then(|_| write_bodies(offline, key, &mut io::sink()));
+    match read {
+        Ok(()) => Ok(None),
+        Err(TransferError::Damaged { what, .. }) => Ok(Some(what)),
+        Err(error) => Err(error),
+    }
 }
 
 fn task_line(key: &TaskKey, value: &[u8]) -> Result<TaskLine, TransferError> {
     // Decoded to be sure that what is exported can be imported.
-    codec::decode_task(key.clone(), value).map_err(StoreError::from)?;
-    let json = codec::decode_text(value[1..].to_vec()).map_err(StoreError::from)?;
-    let record = RawValue::from_string(json).map_err(|error| TransferError::Damaged {
-        task: key.id.to_string(),
-        what: error.to_string(),
-    })?;
+    codec::decode_task(key.clone(), value)
+        .map_err(|error| damaged(key, format!("its record: {error}")))?;
+    let json = codec::decode_text(value[1..].to_vec())
+        .map_err(|error| damaged(key, format!("its record: {error}")))?;
+    let record = RawValue::from_string(json).map_err(|error| damaged(key, error.to_string()))?;
     Ok(TaskLine {
         tenant: key.tenant.to_string(),
         id: key.id.to_string(),
         record,
     })
+}
+
+fn damaged(key: &TaskKey, what: String) -> TransferError {
+    TransferError::Damaged {
+        task: key.id.to_string(),
+        what,
+    }
 }
 
 fn write_bodies(
@@ -130,12 +180,16 @@ fn write_bodies(
     for prefix in keys::bodies(key) {
         for entry in offline.records.scan(&prefix) {
             let (name, value) = entry.map_err(StoreError::from)?;
-            let bytes = offline.bodies.read(key, &value).map_err(StoreError::from)?;
             let Some(slot) = SlotName::read(&name, key) else {
-                return Err(TransferError::Damaged {
-                    task: key.id.to_string(),
-                    what: "it has a record this version does not write".to_owned(),
-                });
+                let what = "it has a record this version does not write";
+                return Err(damaged(key, what.to_owned()));
+            };
+            let bytes = match offline.bodies.read(key, &value) {
+                Ok(bytes) => bytes,
+                Err(BodyError::Damaged(damage)) => {
+                    return Err(damaged(key, format!("its {}: {damage}", slot.kind())));
+                }
+                Err(BodyError::File(error)) => return Err(StoreError::from(error).into()),
             };
             let content = Content::new(bytes);
             let slot = slot.to_string();
@@ -204,7 +258,7 @@ impl Import {
             records: Records::open(copy, CACHE_BYTES).map_err(|error| explain(copy, error))?,
             bodies: Bodies::open(directory.join("bodies")).map_err(unusable)?,
             logs: Logs::open(directory.join("logs")).map_err(unusable)?,
-            writes: Writes::from([(keys::SCHEMA.to_vec(), Some(vec![VERSION]))]),
+            writes: Writes::from([(keys::SCHEMA.to_vec(), Some(vec![FORMAT]))]),
             weight: 0,
             tasks: 0,
             current: None,

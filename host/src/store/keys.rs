@@ -3,7 +3,8 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `m/schema` | the format version, one byte |
+//! | `m/schema` | the version of the store's format, one byte |
+//! | `m/commits` | how many commits there were, 8 bytes, big-endian |
 //! | `t/<task>` | the task's record |
 //! | `a/<task>\0` | the call's arguments |
 //! | `c/<task>\0` | the newest checkpoint |
@@ -33,6 +34,7 @@ use crate::clock::Timestamp;
 use crate::task::{Digest, InputKey, Phase, Task, TaskId, TaskKey, TenantId};
 
 pub(super) const SCHEMA: &[u8] = b"m/schema";
+pub(super) const COMMITS: &[u8] = b"m/commits";
 pub(super) const QUEUE: &[u8] = b"q/";
 pub(super) const RUNNING: &[u8] = b"l/";
 pub(super) const PARKED: &[u8] = b"p/";
@@ -75,6 +77,18 @@ pub(super) enum Side {
 }
 
 impl Slot {
+    /// What kind of body it is, without what guests chose.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Slot::Arguments => "arguments",
+            Slot::Checkpoint => "checkpoint",
+            Slot::Result => "result",
+            Slot::Step(_) => "recorded step",
+            Slot::Question(_) => "question",
+            Slot::Answer(_) => "answer",
+        }
+    }
+
     pub(super) fn words(&self) -> String {
         match self {
             Slot::Arguments => "arguments".to_owned(),
@@ -90,7 +104,7 @@ impl Slot {
 /// What a key is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
-    Schema,
+    Store,
     Task,
     Body,
     Index,
@@ -100,7 +114,7 @@ pub(super) enum Family {
 impl Family {
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Family::Schema => "the format",
+            Family::Store => "a record of the store itself",
             Family::Task => "a record",
             Family::Body => "a body",
             Family::Index => "an index entry",
@@ -111,8 +125,8 @@ impl Family {
 
 /// Reads what a key is of, and which task's.
 pub(super) fn read(name: &[u8]) -> Option<(Family, Option<TaskKey>)> {
-    if name == SCHEMA {
-        return Some((Family::Schema, None));
+    if name == SCHEMA || name == COMMITS {
+        return Some((Family::Store, None));
     }
     match name.get(..2)? {
         TASK => Some((Family::Task, Some(read_named(name)?))),
@@ -172,6 +186,16 @@ impl SlotName {
                 bytes.extend_from_slice(hash);
                 bytes
             }
+        }
+    }
+}
+
+impl SlotName {
+    /// See [`Slot::kind`].
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            SlotName::Slot(slot) => slot.kind(),
+            SlotName::HashedStep(_) => "recorded step",
         }
     }
 }

@@ -23,6 +23,7 @@ mod rounds;
 pub(crate) mod simulated;
 #[cfg(test)]
 mod tests;
+mod watermark;
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -35,17 +36,19 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::bodies::{Body, INLINE_BYTES_MAX};
 use self::committer::{Command, Committer};
-use self::core::Core;
+use self::core::{Core, ROOM_POLL};
 use self::keys::{Side, Slot};
 use crate::clock::{Clock, Timestamp};
 use crate::notify::Notifier;
-use crate::task::{Answer, CallResult, Event, InputKey, InputRequest, Task, TaskKey, TenantId};
+use crate::task::{
+    Answer, CallResult, Event, InputKey, InputRequest, Interruption, Task, TaskKey, TenantId,
+};
 
 pub use self::check::{Problem, Report, check};
 pub use self::codec::RecordError;
 pub use self::compact::{Compacted, compact};
-pub use self::error::{OpenError, StoreError, TransferError, UpdateError};
-pub use self::export::{export, import};
+pub use self::error::{Damage, OpenError, StoreError, TransferError, UpdateError};
+pub use self::export::{Damaged, Exported, export, import};
 pub use self::rounds::RoundName;
 
 /// The task store. Cheap to clone.
@@ -65,6 +68,8 @@ pub struct StoreOptions {
     pub free_disk_min_bytes: u64,
     /// What the calls of one tenant may leave for their next rounds, bytes.
     pub tenant_rounds_max_bytes: u64,
+    /// Tasks of one tenant that have not ended.
+    pub tasks_unfinished_max: usize,
 }
 
 /// A new task with everything it has at birth.
@@ -103,7 +108,7 @@ impl Store {
         clock: Clock,
         notifier: Notifier,
     ) -> Result<Store, OpenError> {
-        let core = Arc::new(Core::open(dir, &options, clock.clone())?);
+        let core = Arc::new(Core::open(dir, &options)?);
         let (commands, queue) = mpsc::channel(options.queue_max.max(1));
         let committer = Committer {
             core: core.clone(),
@@ -132,9 +137,10 @@ impl Store {
         })
     }
 
-    /// Makes a new task durable (I1).
+    /// Makes a new task durable (I1). Refused when its tenant has as many as it may.
     pub async fn insert(&self, new: NewTask) -> Result<(), StoreError> {
         self.core().disk.check_room()?;
+        self.refuse_without_room()?;
         let (task, contents) = take_apart(new);
         let bodies = self.write_bodies(&task.key, contents).await?;
         let (reply, answer) = oneshot::channel();
@@ -155,8 +161,12 @@ impl Store {
 
     /// Applies `event` to the newest state and makes the outcome durable. Bodies the event carries
     /// are written with it. Returns the task after the event; an event that changes nothing writes
-    /// nothing.
+    /// nothing. While the disk is full, what a run has to say waits; others are refused.
     pub async fn update(&self, key: &TaskKey, mut event: Event) -> Result<Task, UpdateError> {
+        match may_wait(&event) {
+            true => self.until_room().await,
+            false => self.refuse_without_room()?,
+        }
         let contents = take_contents(&mut event);
         let bodies = self.write_bodies(key, contents).await?;
         let (reply, answer) = oneshot::channel();
@@ -201,7 +211,13 @@ impl Store {
             let Some((input, side)) = keys::read_input(&name) else {
                 continue;
             };
-            let bytes = core.bodies.read(key, &value)?;
+            let what = match side {
+                Side::Question => "question",
+                Side::Answer => "answer",
+            };
+            let Some(bytes) = core.body_of(key, &name, &value, what)? else {
+                continue;
+            };
             match side {
                 Side::Question => {
                     questions.insert(input.clone(), codec::decode_request(input, &bytes)?);
@@ -279,14 +295,24 @@ impl Store {
         self.core().unfinished(tenant)
     }
 
-    /// Whether the store still takes writes.
+    /// Refuses when the tenant has as many unfinished tasks as it may; another may still come first.
+    pub fn check_quota(&self, tenant: &TenantId) -> Result<(), StoreError> {
+        self.core().check_quota(tenant, 0)
+    }
+
+    /// Whether the store takes writes.
     pub fn is_ready(&self) -> bool {
-        let is_open = self.front.commands.as_ref().is_some_and(|c| !c.is_closed());
-        is_open && self.core().failure().is_none()
+        self.is_open() && self.core().has_room()
+    }
+
+    /// From here on nothing waits for room on a full disk; it is refused.
+    pub fn end_waiting(&self) {
+        self.core().end_waiting();
     }
 
     /// Commits what is queued and stops the committer. Afterwards the store can only be read.
     pub async fn close(&self) {
+        self.end_waiting();
         // Fails when it is closed already; its thread is then waited for all the same.
         let _ = self.command(Command::Stop).await;
         let front = self.front.clone();
@@ -297,6 +323,26 @@ impl Store {
 
     fn core(&self) -> &Core {
         &self.front.core
+    }
+
+    /// Whether nothing has ended all writing.
+    fn is_open(&self) -> bool {
+        let is_open = self.front.commands.as_ref().is_some_and(|c| !c.is_closed());
+        is_open && self.core().failure().is_none()
+    }
+
+    fn refuse_without_room(&self) -> Result<(), StoreError> {
+        match self.core().has_room() {
+            true => Ok(()),
+            false => Err(StoreError::NoRoom),
+        }
+    }
+
+    /// For files, which are written first; the committer looks once more.
+    async fn until_room(&self) {
+        while !self.core().has_room() && !self.core().is_ending() {
+            tokio::time::sleep(ROOM_POLL).await;
+        }
     }
 
     fn listed(
@@ -336,7 +382,7 @@ impl Store {
                 .map(|(slot, bytes)| (slot, Body::Inline(bytes)))
                 .collect());
         }
-        if !self.is_ready() {
+        if !self.is_open() {
             return Err(self.lost());
         }
         let core = self.front.core.clone();
@@ -373,6 +419,7 @@ impl Front {
 impl Drop for Front {
     fn drop(&mut self) {
         // Without a sender the committer commits what is queued and ends.
+        self.core.end_waiting();
         self.commands = None;
         self.join_committer();
     }
@@ -380,6 +427,25 @@ impl Drop for Front {
 
 fn is_inline(bytes: &[u8]) -> bool {
     bytes.len() <= INLINE_BYTES_MAX
+}
+
+/// Whether an event comes from a run, which goes on when there is room again. A client is better
+/// told at once, and so is whoever starts a host.
+fn may_wait(event: &Event) -> bool {
+    match event {
+        Event::Answered { .. } | Event::CancelRequested { .. } => false,
+        Event::Interrupted { cause, .. } => *cause != Interruption::Crash,
+        Event::Claimed
+        | Event::Progressed { .. }
+        | Event::Checkpointed { .. }
+        | Event::StepRecorded { .. }
+        | Event::Referenced { .. }
+        | Event::Asked { .. }
+        | Event::Parked { .. }
+        | Event::Returned { .. }
+        | Event::Failed { .. }
+        | Event::Cancelled { .. } => true,
+    }
 }
 
 fn take_apart(new: NewTask) -> (Task, Vec<(Slot, Vec<u8>)>) {

@@ -6,9 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::bodies::Bodies;
-use super::core::{check_format, explain};
+use super::core::{check_format, explain, refuse_loss};
 use super::logs::Logs;
 use super::records::Records;
+use super::watermark::lost_commits;
 use super::{OpenError, StoreError, disk};
 
 /// Page cache of a command that reads everything once, bytes.
@@ -20,6 +21,8 @@ pub(super) struct Offline {
     pub(super) records: Records,
     pub(super) bodies: Bodies,
     pub(super) logs: Logs,
+    /// How many commits the database has forgotten.
+    pub(super) lost_commits: u64,
     /// Last, so that it is given up after the database is closed.
     pub(super) lock: File,
 }
@@ -32,16 +35,24 @@ impl Offline {
         }
         let unusable = |source| unusable(directory, source);
         let lock = disk::lock(directory)?;
-        let records = Records::open(&directory.join("records"), CACHE_BYTES)
-            .map_err(|error| explain(directory, error))?;
+        let place = directory.join("records");
+        let unreadable = |error| explain(directory, error);
+        let records = Records::open(&place, CACHE_BYTES).map_err(unreadable)?;
+        let lost_commits = lost_commits(&place, &records).map_err(unreadable)?;
         check_format(directory, &records)?;
         Ok(Offline {
+            lost_commits,
             bodies: Bodies::open(directory.join("bodies")).map_err(unusable)?,
             logs: Logs::open(directory.join("logs")).map_err(unusable)?,
             directory: directory.to_owned(),
             records,
             lock,
         })
+    }
+
+    /// Refuses what has forgotten something, before it is taken for the whole.
+    pub(super) fn refuse_loss(&self) -> Result<(), OpenError> {
+        refuse_loss(&self.directory, self.lost_commits)
     }
 
     /// Says which store can't be read.

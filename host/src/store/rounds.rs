@@ -88,7 +88,10 @@ impl Store {
     pub fn kept_round(&self, round: &RoundName) -> Result<Option<Vec<u8>>, StoreError> {
         let core = self.core();
         match core.records.get(&keys::round(&round.key))? {
-            Some(value) => Ok(Some(core.bodies.read(&round.key, &value)?)),
+            Some(value) => {
+                let read = core.bodies.read(&round.key, &value);
+                read.map(Some).map_err(|error| error.of("a round's state"))
+            }
             None => Ok(None),
         }
     }

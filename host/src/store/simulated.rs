@@ -23,6 +23,9 @@ pub(crate) struct Medium {
     directory: Arc<tempfile::TempDir>,
 }
 
+/// Unfinished tasks a tenant may have in a simulation.
+const TASKS_UNFINISHED_MAX: usize = 4;
+
 /// Commits what the store was told, when and as much as the test says.
 pub(crate) struct Hand {
     committer: Committer,
@@ -48,7 +51,7 @@ impl Medium {
     /// The store as the next process opens it.
     pub fn open(&self, clock: Clock) -> (Store, Hand) {
         let records = self.records.reopened();
-        let core = Core::simulated(records, self.directory.path(), clock.clone());
+        let core = Core::simulated(records, self.directory.path(), TASKS_UNFINISHED_MAX);
         let core = Arc::new(core);
         let (sender, commands) = mpsc::channel(QUEUE_MAX);
         let front = Front {

@@ -146,6 +146,7 @@ impl Host for Guest {
             Ok(requests) => requests,
             Err(what) => return Ok(Err(types::InputError::Invalid(what))),
         };
+        run.note_memory(self.allowance.memory_bytes());
         let answers = run.request_input(requests).await?;
         Ok(answers
             .map(|answers| answers.into_iter().map(answer).collect())

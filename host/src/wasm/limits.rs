@@ -27,6 +27,11 @@ impl Allowance {
         }
     }
 
+    /// What the instance has now.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes as u64
+    }
+
     pub fn memory_max_bytes(&self) -> usize {
         self.memory_max_bytes
     }

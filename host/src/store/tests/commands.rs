@@ -3,7 +3,10 @@
 use futures_util::future::join_all;
 
 use super::super::{StoreError, StoredInput, UpdateError};
-use super::{Bench, asked, checkpointed, input_key, key, new_task, returned, running, step, task};
+use super::{
+    Bench, TASKS_UNFINISHED_MAX, asked, checkpointed, input_key, key, new_task, returned, running,
+    step, task,
+};
 use crate::clock::Timestamp;
 use crate::task::{
     Answer, Ask, Attempt, Event, InputRequest, Interruption, Phase, Progress, Rejected, Status,
@@ -257,6 +260,47 @@ async fn unfinished_tasks_are_counted_by_tenant() {
     store.close().await;
     drop(store);
     assert_eq!(bench.open().unfinished(&tenant), 1);
+}
+
+/// All of them see the same count before the first is committed.
+#[tokio::test]
+async fn a_tenant_has_no_more_tasks_than_it_may_however_many_come_at_once() {
+    let bench = Bench::new();
+    let store = bench.open();
+    let insert = |wave: usize, number: usize| {
+        let (store, id) = (store.clone(), format!("t{wave}-{number}"));
+        async move { store.insert(new_task(&id)).await }
+    };
+    let tenant = key("a").tenant;
+    for wave in 0..3 {
+        let inserts = (0..4 * TASKS_UNFINISHED_MAX).map(|number| insert(wave, number));
+        let outcomes = join_all(inserts).await;
+        let accepted = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        let expected = if wave == 0 { TASKS_UNFINISHED_MAX } else { 7 };
+        assert_eq!(accepted, expected);
+        let is_quota = |error: &StoreError| matches!(error, StoreError::TooManyTasks(100));
+        assert!(
+            outcomes
+                .iter()
+                .filter_map(|o| o.as_ref().err())
+                .all(is_quota)
+        );
+        assert_eq!(store.unfinished(&tenant), TASKS_UNFINISHED_MAX);
+        // Every end makes room for one more, and so does every task that is gone.
+        for key in store.queued().unwrap().into_iter().take(7) {
+            match key.id.as_str().ends_with('1') {
+                true => store.remove(&key).await.unwrap(),
+                false => {
+                    let reason = "not needed".to_owned();
+                    let cancel = Event::CancelRequested { reason };
+                    assert!(store.update(&key, cancel).await.unwrap().is_terminal());
+                }
+            }
+        }
+    }
+    let mut other = new_task("a");
+    other.task.key.tenant = crate::task::TenantId::parse("other").unwrap();
+    store.insert(other).await.unwrap();
 }
 
 /// I8: after an error nothing is accepted that might be lost.

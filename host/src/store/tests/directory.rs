@@ -34,13 +34,13 @@ async fn a_second_store_on_the_directory_is_refused() {
 fn a_directory_of_a_newer_version_is_refused() {
     let bench = Bench::new();
     drop(bench.open());
-    write_mark(&bench, Some(vec![2]));
+    write_mark(&bench, Some(vec![3]));
     let error = bench.try_open(options()).err().unwrap();
     assert!(matches!(
         error,
         OpenError::NewerFormat {
-            found: 2,
-            supported: 1,
+            found: 3,
+            supported: 2,
             ..
         }
     ));
@@ -94,7 +94,7 @@ fn space_is_kept_aside_while_there_is_room() {
     let bench = Bench::new();
     drop(bench.open());
     let ballast = bench.path().join("ballast");
-    assert_eq!(std::fs::metadata(&ballast).unwrap().len(), 16 << 20);
+    assert_eq!(std::fs::metadata(&ballast).unwrap().len(), 32 << 20);
     std::fs::remove_file(&ballast).unwrap();
     let no_room = StoreOptions {
         free_disk_min_bytes: u64::MAX,

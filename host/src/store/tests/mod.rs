@@ -2,6 +2,7 @@
 
 mod codec;
 mod commands;
+mod damage;
 mod directory;
 mod files;
 mod indexes;
@@ -21,6 +22,8 @@ use crate::task::{
 };
 
 const NOW: Timestamp = Timestamp(1_000);
+
+const TASKS_UNFINISHED_MAX: usize = 100;
 
 /// A store in a temporary directory, which can be closed and opened again.
 struct Bench {
@@ -79,6 +82,7 @@ fn options() -> StoreOptions {
         cache_bytes: 16 * 1024 * 1024,
         free_disk_min_bytes: 0,
         tenant_rounds_max_bytes: 1 << 20,
+        tasks_unfinished_max: TASKS_UNFINISHED_MAX,
     }
 }
 

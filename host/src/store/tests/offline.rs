@@ -6,7 +6,7 @@ use std::io::Cursor;
 use super::super::bodies::INLINE_BYTES_MAX;
 use super::super::records::{Records, Writes};
 use super::super::{
-    OpenError, Problem, Report, Store, TransferError, check, compact, export, import, keys,
+    Damaged, OpenError, Problem, Report, Store, TransferError, check, compact, export, import, keys,
 };
 use super::{Bench, asked, checkpointed, input_key, key, new_task, returned, running, step};
 use crate::task::{Answer, Event};
@@ -37,18 +37,18 @@ async fn filled(bench: &Bench) -> Store {
 
 fn exported(bench: &Bench) -> String {
     let mut out = Vec::new();
-    export(bench.path(), &mut out).unwrap();
+    export(bench.path(), &mut out, Damaged::Refuse).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 /// Changes the records behind the store's back.
-fn tamper(bench: &Bench, key: Vec<u8>, value: Option<&[u8]>) {
+pub(super) fn tamper(bench: &Bench, key: Vec<u8>, value: Option<&[u8]>) {
     let records = Records::open(&bench.path().join("records"), 1 << 20).unwrap();
     let writes = Writes::from([(key, value.map(<[u8]>::to_vec))]);
     records.commit(writes).unwrap();
 }
 
-fn only(report: &Report) -> (Problem, u64) {
+pub(super) fn only(report: &Report) -> (Problem, u64) {
     assert_eq!(report.problems.len(), 1, "{report:?}");
     let (problem, count) = report.problems.first_key_value().unwrap();
     (*problem, *count)
@@ -119,7 +119,7 @@ async fn a_store_in_use_is_left_alone() {
     assert!(matches!(check(bench.path()), Err(OpenError::InUse(_))));
     assert!(matches!(compact(bench.path()), Err(OpenError::InUse(_))));
     let mut out = Vec::new();
-    let refused = export(bench.path(), &mut out);
+    let refused = export(bench.path(), &mut out, Damaged::Refuse);
     assert!(matches!(
         refused,
         Err(TransferError::Open(OpenError::InUse(_)))
