@@ -60,8 +60,8 @@ fn a_mistake_is_shown_with_its_line_and_what_would_be_right() {
     assert_snapshot!(error("[limits]\ntask_ttl_max_ms = 2000\n"), @"etc/longshore.toml:1: task_ttl_default_ms is 86400000, more than task_ttl_max_ms, 2000");
     assert_snapshot!(error("[[tenant]]\nname = \"Acme Inc\"\ntoken_sha256 = \"\"\n"), @"etc/longshore.toml:2: `Acme Inc` names no tenant: a tenant name is 1 to 64 of a-z, 0-9, `-` and `_`");
     assert_snapshot!(error("[[tenant]]\nname = \"acme\"\ntoken_sha256 = \"secret\"\n"), @"etc/longshore.toml:3: token_sha256 is the SHA-256 of a token, 64 hexadecimal digits; `longshore tenant add NAME` writes it");
-    assert_snapshot!(error("allowed_hosts = [\"a.example\", \"*\"]\n"), @"");
-    assert_snapshot!(error("allowed_origins = [\"*\"]\n"), @"");
+    assert_snapshot!(error("allowed_hosts = [\"a.example\", \"*\"]\n"), @"etc/longshore.toml:1: `*` is no host; allowed_hosts has names and addresses one by one, with or without a port, like tools.example.com");
+    assert_snapshot!(error("allowed_origins = [\"*\"]\n"), @"etc/longshore.toml:1: `*` is no origin; allowed_origins has them one by one and as browsers send them, like https://app.example.com");
     assert_snapshot!(error("[plugin.a]\ngrant.http = []\n"), @"etc/longshore.toml:2: unknown key `grant`, did you mean `grants`? Known here: grants");
     assert_snapshot!(error("[plugin.a.grants]\nhttp = [\n  \"a.example\",\n  \"*.example.com\",\n]\n"), @"etc/longshore.toml:2: `*.example.com` gives a pattern of hosts; name each host");
     assert_snapshot!(error("[plugin.a.grants]\nhttp = [\"https://a.example/v1\"]\n"), @"etc/longshore.toml:2: the path of `https://a.example/v1` must end with `/`: as a prefix it would also allow longer names");

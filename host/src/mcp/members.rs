@@ -123,10 +123,10 @@ mod tests {
         params.arguments has to be an object
         params.arguments: `a` stands there twice at line 1 column 12
         params.arguments: `a` stands there twice at line 1 column 17
-        params.arguments: `c` stands there twice at line 1 column 35
+        params.arguments: `c` stands there twice at line 1 column 33
         params.arguments: number out of range at line 1 column 11
         params.arguments: number out of range at line 1 column 12
-        {"a":1.8446744073709552e19}
+        {"a":1.8446744073709552e+19}
         "#);
     }
 

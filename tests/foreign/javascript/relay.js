@@ -30,6 +30,7 @@ const tool = (name, execution, recovery, questions) => ({
     questions,
     ttlMs: undefined,
     pollIntervalMs: undefined,
+    whenLeft: 'cancel',
   },
   annotations: { readOnly: true, destructive: undefined, idempotent: undefined, openWorld: undefined },
   icons: [],

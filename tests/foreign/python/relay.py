@@ -31,6 +31,7 @@ def tool(name, execution, recovery, questions):
             questions=questions,
             ttl_ms=None,
             poll_interval_ms=None,
+            when_left=types.WhenLeft.CANCEL,
         ),
         annotations=types.Annotations(True, None, None, None),
         icons=[],
