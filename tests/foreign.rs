@@ -9,8 +9,9 @@ use serde_json::json;
 
 use crate::harness::{Client, Setup, longshore, run};
 
-/// The directory of a plugin, made if it is missing or older than its source.
-async fn built(name: &'static str) -> PathBuf {
+/// Makes what `tests/foreign/build` calls `name`, if it is missing or older than its source. Returns
+/// the directory of all that it makes.
+pub async fn built(name: &'static str) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let make = move || {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -24,7 +25,7 @@ async fn built(name: &'static str) -> PathBuf {
             .unwrap();
         let said = String::from_utf8_lossy(&made.stderr);
         assert!(made.status.success(), "{name} can't be made:\n{said}");
-        root.join("target/foreign/plugins").join(name)
+        root.join("target/foreign")
     };
     tokio::task::spawn_blocking(make).await.unwrap()
 }
@@ -38,7 +39,7 @@ async fn until_half_way(client: &Client, id: &str) {
 }
 
 async fn does_all_that_a_plugin_does(name: &'static str) {
-    let directory = built(name).await;
+    let directory = built(name).await.join("plugins").join(name);
     let directory = directory.to_str().unwrap();
     let setup = Setup::new(&[]);
     let host = setup.start().await;
@@ -79,7 +80,7 @@ async fn does_all_that_a_plugin_does(name: &'static str) {
 
 #[tokio::test]
 async fn a_plugin_in_another_language_is_inspected_like_any_other() {
-    let directory = built("c").await;
+    let directory = built("c").await.join("plugins/c");
     let inspected = run(longshore(&[
         "plugin",
         "inspect",

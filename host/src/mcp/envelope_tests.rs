@@ -353,9 +353,12 @@ proptest! {
                 Err(Rejection { refusal, .. }) => {
                     prop_assert!(!refusal.face().message.is_empty());
                 }
-                // What is taken is what every other reader of JSON finds there.
+                // What is taken is what other readers of JSON find there, unless they refuse a number
+                // or an escape in a part that nobody reads.
                 Ok(taken) => {
-                    let found: serde_json::Value = serde_json::from_slice(body).unwrap();
+                    let Ok(found) = serde_json::from_slice::<serde_json::Value>(body) else {
+                        continue;
+                    };
                     prop_assert_eq!(&found["jsonrpc"], "2.0");
                     if let Some(request) = taken {
                         prop_assert_eq!(&found["method"], request.method.as_str());

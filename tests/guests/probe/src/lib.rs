@@ -16,7 +16,7 @@ struct Probe;
 
 export!(Probe);
 
-const TOOLS: [&str; 31] = [
+const TOOLS: [&str; 32] = [
     "echo",
     "spin",
     "allocate",
@@ -48,6 +48,7 @@ const TOOLS: [&str; 31] = [
     "steps",
     "steps-huge",
     "fetch-secret",
+    "fill",
 ];
 
 impl Guest for Probe {
@@ -61,6 +62,13 @@ impl Guest for Probe {
             "spin" => loop {
                 black_box(&name);
             },
+            "fill" => {
+                let mut kept = vec![0_u8; 16 << 20];
+                loop {
+                    kept.fill(1);
+                    black_box(&kept);
+                }
+            }
             "allocate" => {
                 let mut kept: Vec<Vec<u8>> = Vec::new();
                 loop {
