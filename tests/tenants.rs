@@ -1,6 +1,6 @@
 //! Tenants are apart (I4): whatever one tenant has looks to another exactly like nothing.
 
-use longshore_guests::{REPORT_EXPORT, SCRIPT};
+use longshore_guests::{REPORT_EXPORT, SCRIPT, WORLD};
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Host, Setup, longshore, run};
@@ -98,6 +98,12 @@ async fn a_foreign_task_looks_exactly_like_an_unknown_one() {
     assert_eq!(told[0], told[1]);
     assert_eq!(told[0]["params"]["notifications"], json!({"taskIds": []}));
 
+    const LIST: &str = "longshore/tasks/list";
+    let own = owner.request(LIST, json!({})).await.result();
+    assert_eq!(own["tasks"][0]["taskId"], id);
+    let foreign = other.request(LIST, json!({})).await.result();
+    assert_eq!(foreign["tasks"], json!([]));
+
     // And nothing of it touched the task.
     assert_eq!(owner.task(&id).await, before);
 }
@@ -161,6 +167,35 @@ async fn a_request_state_is_good_for_its_tenant_only() {
     assert_eq!((reply.status, reply.code()), (200, -32602));
     let result = one.request("tools/call", params).await.result();
     assert_eq!(result["content"][0]["text"], "go: true");
+}
+
+#[tokio::test]
+async fn a_resource_that_changes_for_one_tenant_changes_for_no_other() {
+    let two = Two::new(Setup::new(&[("world", &WORLD.directory())])).await;
+    let host = two.setup.start().await;
+    let [one, other] = two.clients(&host);
+    let params = json!({"notifications": {"resourceSubscriptions": ["world://text"]}});
+    let mut streams = Vec::new();
+    for client in [&one, &other] {
+        let mut stream = client.stream("subscriptions/listen", params.clone()).await;
+        stream.next().await.expect("the stream begins");
+        streams.push(stream);
+        let uri = json!({"uri": "world://text"});
+        let read = client.request("resources/read", uri).await.result();
+        let name = if streams.len() == 1 { "acme" } else { "globex" };
+        assert_eq!(read["contents"][0]["text"], format!("read for {name}"));
+    }
+    let touch = json!({"uris": ["world://text"]});
+    let touched = one.call("touch", touch).await;
+    assert_eq!(touched["isError"], false, "{touched:#}");
+    let told = streams[0].next().await.unwrap();
+    assert_eq!(told["method"], "notifications/resources/updated");
+
+    // What was told to one would be before what both are told when the host stops.
+    let stopping = tokio::spawn(host.terminate());
+    let last = streams[1].next().await.unwrap();
+    assert_eq!(last["result"]["resultType"], "complete", "{last:#}");
+    assert!(stopping.await.unwrap().success());
 }
 
 /// Calls the tool and waits for its result, whether or not it became a task.

@@ -236,8 +236,8 @@ pub mod prelude {
 /// Registers what a plugin offers: once in a crate, one [`tool`](tool()), [`resource`](resource()),
 /// [`template`](template()) or [`prompt`](prompt()) a line.
 ///
-/// A plugin of tools alone is a component of the world `plugin`; a line that begins with another
-/// word makes it one of the world `server`. It also makes the functions by which tests call them:
+/// A plugin whose lines are all `tool(…)` and methods is a component of the world `plugin`; any other
+/// line makes it one of the world `server`. It also makes the functions by which tests call them:
 /// `tools()`, and in a server `offer()`.
 #[macro_export]
 macro_rules! export {

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
@@ -90,6 +92,19 @@ impl Setup {
         command.arg("--plugins").arg(self.path("plugins"));
         command.kill_on_drop(true);
         command
+    }
+
+    /// What the host that runs here has open and under way, as `longshore status` shows it.
+    pub async fn counts(&self) -> Value {
+        let socket = UnixStream::connect(self.path("data/longshore.sock")).await;
+        let mut stream = BufReader::new(socket.expect("the host has a socket"));
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": "longshore/status"});
+        let lines = format!("longshore tenant local\n{request}\n");
+        stream.write_all(lines.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_line(&mut answer).await.unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        answer["result"].clone()
     }
 
     /// Starts a host and waits until it listens.

@@ -203,6 +203,11 @@ impl Catalog {
         self.inner.snapshot.borrow().clone()
     }
 
+    /// Instances of all plugins.
+    pub fn instances(&self) -> usize {
+        self.inner.sandbox.instances()
+    }
+
     /// Resolves when the sources were looked at, whether or not anything changed.
     pub fn looks(&self) -> watch::Receiver<u64> {
         self.inner.looks.subscribe()

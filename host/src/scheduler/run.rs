@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
-use tracing::{debug, error};
+use tracing::error;
 
 use super::drive::{CallOutcome, CallPlace};
 use super::journal::{DurableJournal, Journal, Note};
 use super::{Asks, Scheduler, StartError, Submission};
 use crate::store::StoreError;
 use crate::task::{
-    Abilities, Event, ExternalReference, Progress, Recovery, Task, TaskId, TenantId, Trace,
+    Abilities, ExternalReference, Progress, Recovery, Task, TaskId, TenantId, Trace,
 };
 
 /// Guest output kept in memory between two saves, bytes; more is dropped and said to be.
@@ -407,13 +407,7 @@ impl Run {
         if let Some(progress) = &newest
             && newest != *saved
         {
-            let event = Event::Progressed {
-                attempt: durable.attempt,
-                progress: progress.clone(),
-            };
-            if let Err(error) = durable.store.update(&durable.key, event).await {
-                debug!(%error, "progress was not saved");
-            }
+            durable.save_progress(progress).await;
             *saved = newest;
         }
     }

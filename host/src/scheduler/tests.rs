@@ -479,6 +479,29 @@ async fn a_start_recovers_what_a_dead_process_left() {
 }
 
 #[tokio::test]
+async fn a_damaged_record_keeps_no_other_task_from_going_on_or_being_swept() {
+    let host = Fixture::new(|_, run| async move { run_number(&run).await });
+    let mut keys = Vec::new();
+    for _ in 0..3 {
+        let call = submission("t", Recovery::Resume);
+        let task = call.task(host.scheduler.new_key(&call.tenant), true, host.clock.now());
+        keys.push(task.key.clone());
+        host.store.insert(call.born(task)).await.unwrap();
+    }
+    host.store.damage_record(&keys[0]);
+    host.scheduler.start().await.unwrap();
+    for key in &keys[1..] {
+        host.until_status(key, Status::Completed).await;
+    }
+    host.scheduler.until_no_run_is_live().await;
+    host.clock.advance(Duration::from_secs(3_600));
+    assert_eq!(host.scheduler.sweep().await.unwrap(), 3);
+    for key in &keys {
+        assert_eq!(host.store.get(key).unwrap(), None);
+    }
+}
+
+#[tokio::test]
 async fn a_superseded_run_can_change_nothing() {
     let (runs, mut handed) = mpsc::unbounded_channel();
     let host = Fixture::new(move |_, run| {

@@ -260,6 +260,10 @@ impl Core {
         self.counts().get(tenant).copied().unwrap_or_default()
     }
 
+    pub(super) fn unfinished_of_all(&self) -> usize {
+        self.counts().values().sum()
+    }
+
     /// Refuses when the tenant has as many tasks as it may; `growth` more are about to be committed.
     pub(super) fn check_quota(&self, tenant: &TenantId, growth: isize) -> Result<(), StoreError> {
         let unfinished = self.unfinished(tenant).saturating_add_signed(growth);
@@ -372,11 +376,10 @@ pub(super) fn explain(directory: &Path, error: sled::Error) -> OpenError {
 /// Counts by the indexes: no task's record is read.
 fn count_unfinished(records: &Records) -> Result<HashMap<TenantId, usize>, sled::Error> {
     let mut counts = HashMap::new();
-    for (family, read) in [
-        (keys::QUEUE, keys::read_timed as fn(&[u8]) -> _),
-        (keys::RUNNING, keys::read_named),
-        (keys::PARKED, keys::read_named),
-    ] {
+    let places = keys::INDEXES
+        .iter()
+        .filter(|(family, _)| *family != keys::EXPIRY);
+    for (family, read) in places {
         for entry in records.scan(family) {
             if let Some(key) = read(&entry?.0) {
                 *counts.entry(key.tenant).or_default() += 1;

@@ -176,11 +176,15 @@ impl<'a> Draft<'a> {
 
     /// Deletes all records of a task; fine when there is none.
     pub(super) fn remove(&mut self, key: &TaskKey) -> Result<(), StoreError> {
-        let Some(task) = self.newest(key)?.cloned() else {
-            return Ok(());
+        let indexes = match self.newest(key) {
+            Ok(Some(task)) => keys::index(task),
+            Ok(None) => return Ok(()),
+            // Its time is over all the same, and it must not keep others from being swept.
+            Err(StoreError::Record(_)) => self.indexes_of_unread(key)?,
+            Err(error) => return Err(error),
         };
         let mut doomed = BTreeSet::from([keys::task(key)]);
-        doomed.extend(keys::index(&task));
+        doomed.extend(indexes);
         for prefix in keys::bodies(key) {
             for entry in self.core.records.scan(&prefix) {
                 doomed.insert(entry?.0.to_vec());
@@ -227,6 +231,26 @@ impl<'a> Draft<'a> {
             self.tasks.insert(key.clone(), entry);
         }
         Ok(self.tasks.get(key).and_then(|entry| entry.newest.as_ref()))
+    }
+
+    /// Where the indexes have a task whose record can't be read, which is then taken for gone.
+    fn indexes_of_unread(&mut self, key: &TaskKey) -> Result<Vec<Vec<u8>>, StoreError> {
+        let mut found = Vec::new();
+        for (family, read) in keys::INDEXES {
+            for entry in self.core.records.scan(family) {
+                let name = entry?.0;
+                if read(&name).as_ref() == Some(key) {
+                    found.push(name.to_vec());
+                }
+            }
+        }
+        let gone = Entry {
+            committed: None,
+            newest: None,
+            is_written: false,
+        };
+        self.tasks.insert(key.clone(), gone);
+        Ok(found)
     }
 
     fn set_newest(&mut self, key: &TaskKey, task: Option<Task>) {

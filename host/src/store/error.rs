@@ -123,7 +123,7 @@ pub enum StoreError {
         "{0} tasks of this tenant have not ended yet, which is the limit; cancel some or wait for them"
     )]
     TooManyTasks(usize),
-    #[error("the task's {what} can't be used: {damage}; call the tool again")]
+    #[error("the stored {what} can't be used: {damage}; call the tool again")]
     Damaged { what: &'static str, damage: Damage },
     #[error("the store is closed")]
     Closed,

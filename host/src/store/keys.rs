@@ -56,6 +56,16 @@ pub(super) const ROUND_EXPIRY: &[u8] = b"y/";
 /// The families that hold the bodies of a task, and of a round.
 pub(super) const BODIES: [&[u8]; 7] = [ARGUMENTS, CHECKPOINT, RESULT, STEPS, INPUTS, PARTS, ROUND];
 
+/// The families that say where a task stands, and how each is read.
+pub(super) const INDEXES: [(&[u8], ReadKey); 4] = [
+    (QUEUE, read_timed),
+    (RUNNING, read_named),
+    (PARKED, read_named),
+    (EXPIRY, read_timed),
+];
+
+type ReadKey = fn(&[u8]) -> Option<TaskKey>;
+
 /// A longer step name is hashed: keys are copied up the tree, and one the guest made long would
 /// push a node over what the engine keeps in its own file.
 const STEP_NAME_BYTES_MAX: usize = 200;
@@ -254,6 +264,20 @@ pub(super) fn task(key: &TaskKey) -> Vec<u8> {
     named(TASK, key)
 }
 
+/// The range of the records of a tenant's tasks, of those after `after` if there is one.
+pub(super) fn tasks(tenant: &TenantId, after: Option<&TaskId>) -> (Vec<u8>, Vec<u8>) {
+    let mut from = TASK.to_vec();
+    from.extend_from_slice(tenant.as_str().as_bytes());
+    let mut to = from.clone();
+    from.push(0);
+    to.push(1);
+    if let Some(after) = after {
+        from.extend_from_slice(after.as_str().as_bytes());
+        from.push(0);
+    }
+    (from, to)
+}
+
 /// The key of one of a task's bodies.
 pub(super) fn body(key: &TaskKey, slot: &Slot) -> Vec<u8> {
     let family = match slot {
@@ -424,6 +448,20 @@ mod tests {
             for slot in [Slot::Arguments, Slot::Step("x".into())] {
                 assert!(!body(&long, &slot).starts_with(&prefix));
             }
+        }
+    }
+
+    #[test]
+    fn a_tenants_range_holds_its_tasks_and_no_others() {
+        let holds = |key: &TaskKey, after: Option<&TaskId>| {
+            let (from, to) = tasks(&TenantId::parse("acme").unwrap(), after);
+            (from..to).contains(&task(key))
+        };
+        let own = key("acme", "b");
+        assert!(holds(&own, None) && holds(&own, Some(&key("acme", "a").id)));
+        assert!(!holds(&own, Some(&own.id)));
+        for other in ["acm", "acme-2", "acmf"] {
+            assert!(!holds(&key(other, "b"), None), "{other}");
         }
     }
 

@@ -51,6 +51,7 @@ impl Store {
     /// Keeps what a round left, durably, until it is over.
     pub async fn keep_round(&self, round: &RoundName, state: Vec<u8>) -> Result<(), StoreError> {
         self.core().disk.check_room()?;
+        self.refuse_without_room()?;
         let bytes = MARK_BYTES.saturating_add(state.len() as u64);
         self.take_round(round, bytes)?;
         let kept = self.try_keep(round, bytes, state).await;
@@ -79,17 +80,16 @@ impl Store {
     /// What a round left; None when nothing is kept of it, or not any more.
     pub fn kept_round(&self, round: &RoundName) -> Result<Option<Vec<u8>>, StoreError> {
         let core = self.core();
-        match core.records.get(&keys::round(&round.key))? {
-            Some(value) => {
-                let read = core.bodies.read(&round.key, &value);
-                read.map(Some).map_err(|error| error.of("a round's state"))
-            }
+        let name = keys::round(&round.key);
+        match core.records.get(&name)? {
+            Some(value) => core.body_of(&round.key, &name, &value, "state of the call"),
             None => Ok(None),
         }
     }
 
     /// Marks a round as begun, durably; refused with [`StoreError::RoundUsed`] when it was before.
     pub async fn use_round(&self, round: &RoundName) -> Result<(), StoreError> {
+        self.refuse_without_room()?;
         self.take_round(round, MARK_BYTES)?;
         let change = RoundChange::Use {
             at: round.expires_at,

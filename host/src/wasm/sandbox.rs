@@ -80,6 +80,12 @@ impl Sandbox {
         })))
     }
 
+    /// Instances that live, and those whose memory is being wiped.
+    pub fn instances(&self) -> usize {
+        let max = self.0.limits.instances_max as usize;
+        max.saturating_sub(self.0.slots.available_permits())
+    }
+
     /// Checks and compiles a component (in a child process, cached by digest), and keeps its file
     /// so that [`Sandbox::load_digest`] finds it.
     pub async fn load(&self, wasm: &[u8]) -> Result<Component, LoadError> {

@@ -187,3 +187,14 @@ async fn running(bench: &Bench, id: &str) -> Store {
     store.update(&key(id), Event::Claimed).await.unwrap();
     store
 }
+
+impl Store {
+    /// Makes a task's record unreadable, behind the store's back.
+    pub(crate) fn damage_record(&self, key: &TaskKey) {
+        let damaged = (super::keys::task(key), Some(b"\x01{".to_vec()));
+        let records = &self.core().records;
+        records
+            .commit(super::records::Writes::from([damaged]))
+            .unwrap();
+    }
+}
