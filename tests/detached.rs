@@ -216,3 +216,21 @@ async fn a_legacy_client_is_asked_what_a_detached_call_asks_once_each() {
         "{result:#}"
     );
 }
+
+#[tokio::test]
+async fn a_legacy_call_whose_stream_breaks_goes_on_too() {
+    let limits = "[limits]\ncall_grace_ms = 0\nlegacy_reconnect_ms = 0";
+    let setup = Setup::new(&[("script", &SCRIPT.directory())]).configure(limits);
+    let host = setup.start().await;
+    let client = LegacyClient::open(host.url(), "2025-06-18").await;
+    let mut stream = client
+        .call_stream("script_detach", waiting(), Some("t"))
+        .await;
+    let id = named(&stream.next().await.expect("a first message"));
+    drop(stream);
+    // Nothing of the call is left with the session when it can be closed.
+    assert_eq!(client.delete().await, 202);
+    works(&host.client(), &id).await;
+    host.client().cancel(&id).await;
+    host.client().until_status(&id, "cancelled").await;
+}

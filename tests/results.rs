@@ -4,7 +4,7 @@
 use longshore_guests::SCRIPT;
 use serde_json::{Value, json};
 
-use crate::harness::{Client, LegacyClient, Setup};
+use crate::harness::{Client, LegacyClient, Setup, longshore, run};
 
 const MIB: usize = 1 << 20;
 
@@ -146,4 +146,28 @@ async fn what_is_larger_than_is_kept_or_too_much_in_all_fails_with_what_to_do() 
         "{:.300}",
         refused.body.to_string()
     );
+}
+
+#[tokio::test]
+async fn a_large_result_is_written_whole_by_the_command_line() {
+    let setup = setup("");
+    let host = setup.start().await;
+    let client = host.client();
+    let id = client.start("script_resume", large(3 * MIB)).await;
+    client.until_status(&id, "completed").await;
+    let file = setup.path("result");
+    let whole = |out: &[&str]| {
+        let arguments = ["task", "result", &id, "--url", host.url()];
+        longshore(&[&arguments, out].concat())
+    };
+    let written = run(whole(&["--out", file.to_str().unwrap()])).await;
+    assert_eq!(written.code, 0, "{}", written.stderr);
+    assert_whole(&std::fs::read_to_string(file).unwrap(), 3 * MIB);
+    let printed = run(whole(&[])).await;
+    assert_whole(&printed.stdout, 3 * MIB);
+    let small = json!({"script": [{"do": "say", "text": "hello"}]});
+    let id = client.start("script_resume", small).await;
+    client.until_status(&id, "completed").await;
+    let arguments = ["task", "result", &id, "--url", host.url()];
+    assert_eq!(run(longshore(&arguments)).await.stdout, "hello\n");
 }

@@ -149,6 +149,12 @@ impl Client {
         cancelled.await.map(drop)
     }
 
+    /// What a resource holds.
+    pub async fn read(&self, uri: &str) -> Result<Value, ClientError> {
+        let params = Map::from_iter([("uri".to_owned(), uri.into())]);
+        self.ask("resources/read", params, Some(uri)).await
+    }
+
     /// What the task's tool wrote to its output: a method of this host's own, beside MCP's.
     pub async fn log(&self, id: &str) -> Result<Value, ClientError> {
         self.ask("longshore/tasks/log", task_params(id), Some(id))

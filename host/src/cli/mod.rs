@@ -14,6 +14,7 @@ mod follow;
 mod plugin;
 mod progress;
 mod render;
+mod result;
 mod serve;
 mod sse;
 mod status;

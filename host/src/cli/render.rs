@@ -35,7 +35,7 @@ pub fn is_error(result: &Value) -> bool {
 }
 
 /// One block of a result in words.
-fn content(block: &Value) -> String {
+pub fn content(block: &Value) -> String {
     let field = |name: &str| text::plain_line(block[name].as_str().unwrap_or_default(), 300);
     match block["type"].as_str() {
         Some("text") => text::plain(block["text"].as_str().unwrap_or_default()),

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::exit::{Exit, Failure};
 use super::follow::{self, Manner};
+use super::result::{self, ResultArgs};
 use super::wire::TaskStatus;
 use super::{HostArgs, answers, render, text};
 
@@ -29,6 +30,8 @@ pub enum TaskCommand {
     Cancel(CancelArgs),
     /// Answer what a task asks
     Answer(AnswerArgs),
+    /// Print a task's result whole, also where it is too large for one message
+    Result(ResultArgs),
     /// Print what a task's tool wrote to its output
     Log(TaskArgs),
 }
@@ -100,6 +103,7 @@ pub async fn run(command: TaskCommand) -> Result<Exit, Failure> {
         TaskCommand::Watch(args) => watch(args).await,
         TaskCommand::Cancel(args) => cancel(args).await,
         TaskCommand::Answer(args) => answer(args).await,
+        TaskCommand::Result(args) => result::run(args).await,
         TaskCommand::Log(args) => log(args).await,
     }
 }

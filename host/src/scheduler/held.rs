@@ -11,7 +11,7 @@ use super::ask::InputError;
 use super::drive::{CallOutcome, StartedCall};
 use super::journal::{Left, Lookup};
 use super::run::{Abandoned, Run};
-use super::{Scheduler, StartError};
+use super::{Listener, Scheduler, StartError};
 use crate::clock::Timestamp;
 use crate::task::{Answer, InputRequest, TenantId};
 
@@ -61,6 +61,7 @@ impl Scheduler {
         tenant: &TenantId,
         held: HeldRound,
         responses: Map<String, Value>,
+        listener: Option<Listener>,
     ) -> Result<StartedCall, StartError> {
         if held.process != self.0.process {
             return Err(RoundError::Restarted.into());
@@ -71,7 +72,7 @@ impl Scheduler {
             return Err(self.why_gone(held).into());
         };
         let (reply, outcome) = oneshot::channel();
-        run.set_caller(reply, place);
+        run.set_caller(reply, place, listener);
         // It can't be gone: whoever takes it out of the list is the one to wake it.
         let _ = answered.send(responses);
         Ok(StartedCall { run, outcome })

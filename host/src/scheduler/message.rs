@@ -72,7 +72,7 @@ pub struct Listener {
 impl Run {
     /// Tells the call's client, if it listens; a task's does not.
     pub fn tell(&self, message: Message) {
-        if let Some(listener) = &self.0.submission.listener
+        if let Some(listener) = &*self.listener()
             && message.level >= listener.level
             && self.has_caller()
         {

@@ -11,7 +11,7 @@ use tracing::error;
 
 use super::drive::{CallOutcome, CallPlace};
 use super::journal::{DurableJournal, Journal, Note};
-use super::{Asks, Scheduler, StartError, Submission};
+use super::{Asks, Listener, Scheduler, StartError, Submission};
 use crate::store::StoreError;
 use crate::task::{
     Abilities, ExternalReference, Progress, Recovery, Task, TaskId, TenantId, Trace,
@@ -41,6 +41,8 @@ pub(super) struct Shared {
     pub(super) updates: Notify,
     /// What the instance had of memory when it was last told.
     pub(super) memory_bytes: AtomicU64,
+    /// Who hears what the run says; another with each round.
+    listener: Mutex<Option<Listener>>,
     /// Where the call's caller waits, until it has its answer.
     caller: Mutex<Option<oneshot::Sender<CallOutcome>>>,
     /// Held while the call is answered inline.
@@ -205,11 +207,12 @@ impl Run {
 impl Run {
     pub(super) fn new(
         scheduler: Scheduler,
-        submission: Submission,
+        mut submission: Submission,
         journal: Journal,
         caller: Option<(oneshot::Sender<CallOutcome>, CallPlace)>,
     ) -> Run {
         let (caller, place) = caller.unzip();
+        let listener = Mutex::new(submission.listener.take());
         Run(Arc::new(Shared {
             scheduler,
             submission,
@@ -221,6 +224,7 @@ impl Run {
             updated: Mutex::default(),
             updates: Notify::new(),
             memory_bytes: AtomicU64::new(0),
+            listener,
             caller: Mutex::new(caller),
             place: Mutex::new(place),
         }))
@@ -299,7 +303,13 @@ impl Run {
     }
 
     /// Another round of the call waits for the answer, and has a place.
-    pub(super) fn set_caller(&self, caller: oneshot::Sender<CallOutcome>, place: CallPlace) {
+    pub(super) fn set_caller(
+        &self,
+        caller: oneshot::Sender<CallOutcome>,
+        place: CallPlace,
+        listener: Option<Listener>,
+    ) {
+        *lock(&self.0.listener) = listener;
         *lock(&self.0.caller) = Some(caller);
         *lock(&self.0.place) = Some(place);
     }
@@ -395,6 +405,10 @@ impl Run {
     }
 
     /// Tells whoever watches them of resources that changed, then rests as [`Run::show`] does.
+    pub(super) fn listener(&self) -> MutexGuard<'_, Option<Listener>> {
+        lock(&self.0.listener)
+    }
+
     pub(super) async fn show_updates(&self) {
         self.0.updates.notified().await;
         self.publish_updates();

@@ -704,17 +704,19 @@ async fn a_tool_that_can_not_restart_waits_in_memory_from_round_to_round() {
     let first = held(&mut call, "one").await;
     drop(call);
     let other = TenantId::parse("other").unwrap();
-    let foreign = host.scheduler.resume_round(&other, first, yes("one"));
+    let foreign = host.scheduler.resume_round(&other, first, yes("one"), None);
     assert!(matches!(foreign.await, Err(StartError::Round(_))), "I4");
     // An answer that does not fit asks again, in the same instance.
-    let again = host.scheduler.resume_round(&local, first, Map::new());
+    let again = host.scheduler.resume_round(&local, first, Map::new(), None);
     let again = held(&mut again.await.unwrap(), "one").await;
-    let next = host.scheduler.resume_round(&local, again, yes("one"));
+    let next = host.scheduler.resume_round(&local, again, yes("one"), None);
     let second = held(&mut next.await.unwrap(), "two").await;
-    let late = host.scheduler.resume_round(&local, first, yes("one"));
+    let late = host.scheduler.resume_round(&local, first, yes("one"), None);
     let used = RoundError::HeldUsed;
     assert!(matches!(late.await, Err(StartError::Round(error)) if error == used));
-    let last = host.scheduler.resume_round(&local, second, yes("two"));
+    let last = host
+        .scheduler
+        .resume_round(&local, second, yes("two"), None);
     let outcome = last.await.unwrap().outcome().await;
     assert!(matches!(outcome, CallOutcome::Ended(end) if end == returned("both")));
     assert_eq!(runs.load(std::sync::atomic::Ordering::SeqCst), 1);
@@ -722,9 +724,44 @@ async fn a_tool_that_can_not_restart_waits_in_memory_from_round_to_round() {
         process: first.process + 1,
         ..first
     };
-    let restarted = host.scheduler.resume_round(&local, elsewhere, Map::new());
+    let restarted = host
+        .scheduler
+        .resume_round(&local, elsewhere, Map::new(), None);
     let expected = RoundError::Restarted;
     assert!(matches!(restarted.await, Err(StartError::Round(error)) if error == expected));
+}
+
+#[tokio::test]
+async fn what_a_tool_says_in_a_later_round_is_heard_by_that_rounds_client() {
+    let host = Fixture::new(|_, run| async move {
+        match ask(&run, "go").await {
+            Ok(_) => {
+                run.tell(Message {
+                    level: LogLevel::Info,
+                    logger: None,
+                    data: "1".into(),
+                });
+                returned("done")
+            }
+            Err(end) => end,
+        }
+    });
+    let call = submission("t", Recovery::Fail);
+    let start = host
+        .scheduler
+        .start_call(call, Asks::InHeldRounds, Saved::default(), Map::new());
+    let waits = held(&mut start.await.unwrap(), "go").await;
+    let (sender, mut heard) = mpsc::channel(1);
+    let listener = Some(Listener {
+        level: LogLevel::Debug,
+        sender,
+    });
+    let local = TenantId::local();
+    let next = host
+        .scheduler
+        .resume_round(&local, waits, yes("go"), listener);
+    next.await.unwrap().outcome().await;
+    assert_eq!(heard.recv().await.unwrap().data, "1");
 }
 
 #[tokio::test]
@@ -754,7 +791,7 @@ async fn a_round_that_never_comes_stops_the_tool_and_frees_its_place() {
     assert_eq!(host.scheduler.waiting_rounds(), 0);
     host.clock.advance(Duration::from_millis(1));
     let local = TenantId::local();
-    let late = host.scheduler.resume_round(&local, waits, yes("go"));
+    let late = host.scheduler.resume_round(&local, waits, yes("go"), None);
     assert!(matches!(
         late.await,
         Err(StartError::Round(RoundError::TooLate(_)))

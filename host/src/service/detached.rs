@@ -10,10 +10,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
 use tracing::warn;
 
-use super::{
-    CallError, LiveQuestion, Pending, PendingCall, Reply, Service, TaskError, TaskView,
-    read_outcome,
-};
+use super::pending::{Pending, read_outcome, told_already};
+use super::{CallError, LiveQuestion, PendingCall, Reply, Service, TaskError, TaskView};
 use crate::notify::Subscription;
 use crate::scheduler::{CallOutcome, Left, StartedCall};
 use crate::task::{Ending, InputKey, InputRequest, Phase, Progress, Status, TaskId, TaskKey};
@@ -128,7 +126,7 @@ impl Detachable {
         }
         match self.key.clone() {
             Some(key) => self.until_ended(&key).await,
-            None => Err(super::told_already()),
+            None => Err(told_already()),
         }
     }
 

@@ -10,9 +10,11 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
+use super::pending::{Pending, read_outcome};
+use super::tasks;
 use super::{
-    CallError, Earlier, Left, Listener, LiveQuestion, Pending, PendingCall, Reply, RoundError,
-    Saved, Service, Standing, TaskError,
+    CallError, Earlier, Left, Listener, LiveQuestion, PendingCall, Reply, RoundError, Saved,
+    Service, Standing, TaskError,
 };
 use crate::catalog::offers::Prompt;
 use crate::catalog::{Plugin, Snapshot};
@@ -81,7 +83,7 @@ impl Asked {
             Ok(CallOutcome::Ended(RunEnd::NotFound)) => {
                 Err(CallError::UnknownResource(self.what.clone()))
             }
-            Ok(outcome) => super::read_outcome(outcome),
+            Ok(outcome) => read_outcome(outcome),
             // Whoever waits drops the call with this answer, which stops the plugin.
             Err(_) => Err(CallError::TooSlow {
                 what: self.what.clone(),
@@ -179,7 +181,7 @@ impl Service {
         };
         let task = self.find(tenant, part.task.as_str()).map_err(refused)?;
         let found = self.0.store.part(&task.key, part.part);
-        let found = found.map_err(super::unavailable).map_err(refused)?;
+        let found = found.map_err(tasks::unavailable).map_err(refused)?;
         // What a run left that has not ended well is no result.
         let part = found.filter(|_| task.status() == Status::Completed);
         Ok(answered(&contents(uri, part.ok_or_else(unknown)?)))
