@@ -45,7 +45,7 @@ async fn every_handshake_revision_is_served_and_lists_the_same_tools() {
         .request("tools/list", json!({}))
         .await
         .result();
-    for version in ["2025-11-25", "2025-06-18", "2025-03-26"] {
+    for version in ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] {
         let client = LegacyClient::open(host.url(), version).await;
         assert_eq!(client.initialized["protocolVersion"], version);
         assert_eq!(client.initialized["serverInfo"]["name"], "longshore");
@@ -59,7 +59,7 @@ async fn every_handshake_revision_is_served_and_lists_the_same_tools() {
         let accepted = client.request("logging/setLevel", level).await;
         assert_eq!(accepted["result"], json!({}));
     }
-    let newest = LegacyClient::open(host.url(), "2024-11-05").await;
+    let newest = LegacyClient::open(host.url(), "2024-10-07").await;
     assert_eq!(newest.initialized["protocolVersion"], "2025-11-25");
 }
 

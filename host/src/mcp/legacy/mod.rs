@@ -1,4 +1,4 @@
-//! MCP's handshake revisions (2025-11-25, 2025-06-18, 2025-03-26), for clients that open with
+//! MCP's handshake revisions (2025-11-25 back to 2024-11-05), for clients that open with
 //! `initialize`. It calls the same service as the modern era, asks while the tool waits, and never
 //! shows a task. The protocol itself is rmcp's, which nothing outside this folder names.
 
