@@ -253,7 +253,7 @@ async fn a_session_ends_when_it_is_deleted_or_idle_but_not_while_a_stream_is_ope
     while LegacyClient::try_open(host.url()).await == 503 {}
     assert_eq!(idle.post_status("ping", json!({})).await, 404);
     assert_eq!(in_use.post_status("ping", json!({})).await, 200);
-    in_use.delete().await;
+    assert_eq!(in_use.delete().await, 204);
     assert_eq!(in_use.post_status("ping", json!({})).await, 404);
 }
 
