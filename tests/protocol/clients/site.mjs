@@ -17,7 +17,7 @@ export class Site {
   static async make(t, client, transport) {
     const site = new Site();
     site.client = client;
-    site.place = await Place.make(["script"], CONFIGURATION);
+    site.place = await Place.make(["script", "conformance"], CONFIGURATION);
     t.after(() => site.end());
     site.isServed = transport !== "stdio";
     if (site.isServed) await site.place.serve();
