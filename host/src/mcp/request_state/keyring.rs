@@ -139,9 +139,9 @@ impl Keyring {
         }
         let now = self.clock.now();
         let mut keys = vec![Key::new(now)];
-        keys.extend(self.lock().iter().cloned().map(|key| Key {
+        keys.extend(self.lock().iter().map(|key| Key {
             replaced_at: key.replaced_at.or(Some(now)),
-            ..key
+            ..key.clone()
         }));
         keys.retain(|key| key.is_usable(now));
         // Durable before it seals: what it sealed has to be opened by the next process, too.
