@@ -1,6 +1,7 @@
 //! What the operator configured: `longshore.toml` and the flags that override it, parsed at the
 //! edge into types that cannot be wrong. It reads one file and touches nothing else.
 
+mod gift;
 mod given;
 mod limits;
 
@@ -12,6 +13,8 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+pub(crate) use gift::methods;
+pub use gift::{GivenAsk, GivenState, Methods};
 pub(crate) use given::access;
 pub use given::{
     Given, GivenDirectory, GivenSecret, HttpPattern, PatternError, SecretSource, parse_http,
@@ -88,6 +91,11 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// Where what people allowed for good is kept.
+    pub fn decisions_dir(&self) -> PathBuf {
+        self.data_dir.join("grants")
+    }
+
     /// Reads `file` (or `longshore.toml` here, when there is one) and lays `overrides` over it.
     pub fn load(file: Option<&Path>, overrides: Overrides) -> Result<Config, ConfigError> {
         let default = Path::new(DEFAULT_FILE);
@@ -119,6 +127,9 @@ impl Config {
             .check()
             .map_err(|(name, message)| invalid(&["limits", name], message))?;
         check_tokens(&file.tenant).map_err(|message| invalid(&["tenant"], message))?;
+        check_hosts(&file.allowed_hosts).map_err(|message| invalid(&["allowed_hosts"], message))?;
+        check_origins(&file.allowed_origins)
+            .map_err(|message| invalid(&["allowed_origins"], message))?;
 
         let given = file
             .plugin
@@ -255,6 +266,37 @@ fn check_tokens(tenants: &[TenantEntry]) -> Result<(), String> {
         )),
         None => Ok(()),
     }
+}
+
+/// A name that no request can have would look like a rule and be none; a pattern would let a web
+/// page choose the name it is served under.
+fn check_hosts(hosts: &[String]) -> Result<(), String> {
+    match hosts.iter().find(|host| !is_authority(host)) {
+        Some(host) => Err(format!(
+            "`{host}` is no host; allowed_hosts has names and addresses one by one, with or without \
+             a port, like tools.example.com"
+        )),
+        None => Ok(()),
+    }
+}
+
+fn check_origins(origins: &[String]) -> Result<(), String> {
+    let is_origin = |origin: &str| {
+        origin.split_once("://").is_some_and(|(scheme, rest)| {
+            scheme.parse::<http::uri::Scheme>().is_ok() && is_authority(rest)
+        })
+    };
+    match origins.iter().find(|origin| !is_origin(origin)) {
+        Some(origin) => Err(format!(
+            "`{origin}` is no origin; allowed_origins has them one by one and as browsers send them, \
+             like https://app.example.com"
+        )),
+        None => Ok(()),
+    }
+}
+
+fn is_authority(text: &str) -> bool {
+    !text.contains(['*', '@']) && text.parse::<http::uri::Authority>().is_ok()
 }
 
 /// Puts the parser's finding at its line; an unknown key gets the one that was probably meant.
