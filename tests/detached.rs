@@ -75,7 +75,7 @@ async fn a_legacy_call_that_its_client_gives_up_goes_on_as_the_task_it_named() {
     let cancelled = json!({"requestId": stream.id, "reason": "timed out"});
     client.notify("notifications/cancelled", cancelled).await;
     drop(stream);
-    assert_eq!(client.delete().await, 202);
+    assert_eq!(client.delete().await, 204);
     let modern = host.client();
     works(&modern, &id).await;
     let stopped = run(longshore(&[

@@ -45,7 +45,7 @@ async fn every_handshake_revision_is_served_and_lists_the_same_tools() {
         .request("tools/list", json!({}))
         .await
         .result();
-    for version in ["2025-11-25", "2025-06-18", "2025-03-26"] {
+    for version in ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] {
         let client = LegacyClient::open(host.url(), version).await;
         assert_eq!(client.initialized["protocolVersion"], version);
         assert_eq!(client.initialized["serverInfo"]["name"], "longshore");
@@ -59,7 +59,7 @@ async fn every_handshake_revision_is_served_and_lists_the_same_tools() {
         let accepted = client.request("logging/setLevel", level).await;
         assert_eq!(accepted["result"], json!({}));
     }
-    let newest = LegacyClient::open(host.url(), "2024-11-05").await;
+    let newest = LegacyClient::open(host.url(), "2024-10-07").await;
     assert_eq!(newest.initialized["protocolVersion"], "2025-11-25");
 }
 
@@ -253,7 +253,7 @@ async fn a_session_ends_when_it_is_deleted_or_idle_but_not_while_a_stream_is_ope
     while LegacyClient::try_open(host.url()).await == 503 {}
     assert_eq!(idle.post_status("ping", json!({})).await, 404);
     assert_eq!(in_use.post_status("ping", json!({})).await, 200);
-    in_use.delete().await;
+    assert_eq!(in_use.delete().await, 204);
     assert_eq!(in_use.post_status("ping", json!({})).await, 404);
 }
 

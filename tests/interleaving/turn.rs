@@ -183,7 +183,7 @@ impl Turn {
             Act::Call => {
                 let answer = client.call(self.called_tool(), self.says()).await;
                 self.check(&answer["result"]);
-                assert_eq!(client.delete().await, 202);
+                assert_eq!(client.delete().await, 204);
             }
             Act::Ask => {
                 let mut stream = client

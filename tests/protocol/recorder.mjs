@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 
 const MODERN = "2026-07-28";
 /** Those with a handshake. */
-const LEGACY = ["2025-11-25", "2025-06-18", "2025-03-26"];
+const LEGACY = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 const directory = process.env.LONGSHORE_TEST_MESSAGES;
 const file = directory && join(directory, `client-${process.pid}.jsonl`);

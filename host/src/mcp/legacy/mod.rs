@@ -1,4 +1,4 @@
-//! MCP's handshake revisions (2025-11-25, 2025-06-18, 2025-03-26), for clients that open with
+//! MCP's handshake revisions (2025-11-25 back to 2024-11-05), for clients that open with
 //! `initialize`. It calls the same service as the modern era, asks while the tool waits, and never
 //! shows a task. The protocol itself is rmcp's, which nothing outside this folder names.
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::ACCEPT;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, request};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, request};
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -173,9 +173,15 @@ impl Legacy {
         }
         self.0.sessions.check(session, tenant)?;
         head.headers.insert(ACCEPT, ACCEPT_BOTH);
+        let ends_session = head.method == Method::DELETE;
         let request = Request::from_parts(head, Full::new(body));
         let answering = self.0.http.handle(request);
-        Ok(TENANT.scope(tenant.clone(), answering).await)
+        let mut response = TENANT.scope(tenant.clone(), answering).await;
+        // rmcp says 202, which a widely used client takes for a failure and tells its user of.
+        if ends_session && response.status() == StatusCode::ACCEPTED {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+        Ok(response)
     }
 
     /// Serves one client over a pair of byte streams, a message a line, until it ends its side.

@@ -29,11 +29,13 @@ use crate::mcp::list::{ListCache, Lists};
 use crate::service::{CallError, LogLevel, Service};
 use crate::task::TenantId;
 
-/// The revisions served, newest first.
-const VERSIONS: [ProtocolVersion; 3] = [
+/// The revisions served, newest first. The oldest was published with another HTTP transport; its clients
+/// come over lines, or over the newer transport, which some spoke before they spoke a newer revision.
+const VERSIONS: [ProtocolVersion; 4] = [
     ProtocolVersion::V_2025_11_25,
     ProtocolVersion::V_2025_06_18,
     ProtocolVersion::V_2025_03_26,
+    ProtocolVersion::V_2024_11_05,
 ];
 
 const INSTRUCTIONS: &str = "Longshore runs tools that may take long. In this revision of MCP a call \
