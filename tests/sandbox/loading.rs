@@ -44,6 +44,21 @@ async fn a_plugin_is_loaded_and_declares_its_tools() {
 }
 
 #[tokio::test]
+async fn exports_that_are_not_what_their_names_promise_are_refused_when_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let sandbox = sandbox(dir.path(), limits());
+    let text = r#"(component
+        (core module $m (func (export "f") (result i32) i32.const 0))
+        (core instance $i (instantiate $m))
+        (func $f (result u32) (canon lift (core func $i "f")))
+        (instance $tools (export "list-tools" (func $f)) (export "call-tool" (func $f)))
+        (export "longshore:plugin/tools@0.1.0" (instance $tools)))"#;
+    let component = sandbox.load(&wat::parse_str(text).unwrap()).await.unwrap();
+    let error = sandbox.list(&component).await.err().unwrap();
+    assert!(matches!(error, LoadError::Contract(_)), "{error}");
+}
+
+#[tokio::test]
 async fn a_component_is_compiled_once_and_comes_back_by_digest() {
     let dir = tempfile::tempdir().unwrap();
     let wasm = std::fs::read(probe()).unwrap();

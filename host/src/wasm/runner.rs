@@ -207,46 +207,63 @@ pub(super) async fn ask_what_it_has(
         grants: Arc::default(),
     });
     let mut store = guest.into_store(&sandbox.engine, LISTING_MAX_BYTES);
-    let mut asked = "list-tools";
-    let told = listings(&mut store, &component, &mut asked).await;
-    told.map_err(|error| {
-        tracing::debug!(cause = account(&error), "{asked} failed");
-        let reason = explain(&error, store.data());
-        LoadError::Listing(format!("{asked}: {reason}"))
+    let told = listings(&mut store, &component).await;
+    told.map_err(|unheard| match unheard {
+        Unheard::Exports(error) => LoadError::Contract(format!("{error:#}")),
+        Unheard::Asked(what, error) => {
+            tracing::debug!(cause = account(&error), "{what} failed");
+            let reason = explain(&error, store.data());
+            LoadError::Listing(format!("{what}: {reason}"))
+        }
     })
 }
 
-/// `asked` says at any moment what the guest is being asked.
-async fn listings(
-    store: &mut Store<Guest>,
-    component: &Component,
-    asked: &mut &'static str,
-) -> wasmtime::Result<Told> {
+/// Why a component did not say what it has.
+enum Unheard {
+    /// Its exports are not what their names promise.
+    Exports(wasmtime::Error),
+    /// It failed while it was asked this.
+    Asked(&'static str, wasmtime::Error),
+}
+
+async fn listings(store: &mut Store<Guest>, component: &Component) -> Result<Told, Unheard> {
     let exports = component.exports();
-    let instance = component.pre().instantiate_async(&mut *store).await?;
-    let tools = exports.tools.load(&mut *store, &instance)?;
-    let tools = tools.call_list_tools(&mut *store).await?;
-    let mut told = Told {
-        tools,
-        resources: ResourceList {
+    let instance = component.pre().instantiate_async(&mut *store).await;
+    let instance = instance.map_err(|error| Unheard::Asked("its start", error))?;
+    let mut load = || -> wasmtime::Result<_> {
+        if let Some(completion) = &exports.completion {
+            completion.load(&mut *store, &instance)?;
+        }
+        let resources = exports.resources.as_ref();
+        let prompts = exports.prompts.as_ref();
+        Ok((
+            exports.tools.load(&mut *store, &instance)?,
+            resources
+                .map(|resources| resources.load(&mut *store, &instance))
+                .transpose()?,
+            prompts
+                .map(|prompts| prompts.load(&mut *store, &instance))
+                .transpose()?,
+        ))
+    };
+    let (tools, resources, prompts) = load().map_err(Unheard::Exports)?;
+    let tools = tools.call_list_tools(&mut *store).await;
+    let tools = tools.map_err(|error| Unheard::Asked("list-tools", error))?;
+    let resources = match resources {
+        Some(resources) => resources.call_list_resources(&mut *store).await,
+        None => Ok(ResourceList {
             entries: Vec::new(),
             templates: Vec::new(),
-        },
-        prompts: Vec::new(),
+        }),
     };
-    if let Some(resources) = &exports.resources {
-        *asked = "list-resources";
-        let resources = resources.load(&mut *store, &instance)?;
-        told.resources = resources.call_list_resources(&mut *store).await?;
-    }
-    if let Some(prompts) = &exports.prompts {
-        *asked = "list-prompts";
-        let prompts = prompts.load(&mut *store, &instance)?;
-        told.prompts = prompts.call_list_prompts(&mut *store).await?;
-    }
-    if let Some(completion) = &exports.completion {
-        *asked = "complete";
-        completion.load(&mut *store, &instance)?;
-    }
-    Ok(told)
+    let resources = resources.map_err(|error| Unheard::Asked("list-resources", error))?;
+    let prompts = match prompts {
+        Some(prompts) => prompts.call_list_prompts(&mut *store).await,
+        None => Ok(Vec::new()),
+    };
+    Ok(Told {
+        tools,
+        resources,
+        prompts: prompts.map_err(|error| Unheard::Asked("list-prompts", error))?,
+    })
 }
