@@ -16,6 +16,7 @@ mod legacy;
 mod listen;
 mod mcp;
 mod plugins;
+mod results;
 mod sandbox;
 mod status;
 mod stdio;

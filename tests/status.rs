@@ -6,7 +6,7 @@ use crate::harness::{LegacyClient, Setup, longshore, run};
 use crate::tasks::{script, scripts, wait};
 
 /// What the command says of the host that runs on the set-up's directory.
-async fn status(setup: &Setup) -> Value {
+pub async fn status(setup: &Setup) -> Value {
     let data = setup.path("data");
     let ended = run(longshore(&[
         "status",
@@ -41,6 +41,7 @@ async fn status_counts_what_a_host_has_open_and_under_way() {
         status(&setup).await,
         json!({
             "pid": host.pid(), "localClients": 1, "subscriptions": 1, "watchedTasks": 1,
+            "watchedResources": 0,
             "legacySessions": 1, "legacyStreams": 1, "legacyCalls": 1,
             "calls": 1, "runs": 1, "places": 1, "queuedTasks": 0, "heldInstances": 0,
             "instances": 2, "unfinishedTasks": 1,

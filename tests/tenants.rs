@@ -246,6 +246,27 @@ async fn a_directory_grant_keeps_the_tenants_files_apart() {
 }
 
 #[tokio::test]
+async fn parts_of_a_large_result_are_their_tenants() {
+    let two = Two::new(scripts()).await;
+    let host = two.setup.start().await;
+    let [acme, globex] = two.clients(&host);
+    let script = json!([{"do": "repeat", "text": "x", "times": 2 << 20}]);
+    let result = acme.call("script_inline", json!({"script": script})).await;
+    let uri = result["content"][1]["uri"].as_str().unwrap().to_owned();
+    acme.request("resources/read", json!({"uri": uri}))
+        .await
+        .result();
+    let unknown = format!("longshore://result/{UNKNOWN}/1");
+    let read = async |uri: &str| {
+        let reply = globex.request("resources/read", json!({"uri": uri})).await;
+        (reply.status, reply.body["error"].to_string())
+    };
+    let (foreign, nothing) = (read(&uri).await, read(&unknown).await);
+    assert!(foreign.1.contains("no resource"), "{foreign:?}");
+    assert_eq!((foreign.0, foreign.1.replace(&uri, &unknown)), nothing);
+}
+
+#[tokio::test]
 async fn what_a_plugin_keeps_for_one_tenant_is_not_there_for_another() {
     let two = Two::new(scripts().configure("[plugin.script.grants]\nstate = true")).await;
     let host = two.setup.start().await;

@@ -276,6 +276,7 @@ fn store_options(limits: &Limits) -> StoreOptions {
         cache_bytes: limits.store_cache_bytes,
         free_disk_min_bytes: limits.free_disk_min_bytes,
         tenant_rounds_max_bytes: limits.tenant_rounds_max_bytes,
+        tenant_results_kept_max_bytes: limits.tenant_results_kept_max_bytes,
         tasks_unfinished_max: size(limits.tasks_unfinished_max),
     }
 }

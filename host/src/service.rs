@@ -136,6 +136,7 @@ pub struct Counts {
     pub instances: usize,
     pub unfinished_tasks: usize,
     pub watched_tasks: usize,
+    pub watched_resources: usize,
 }
 
 /// Why a call can't be answered.
@@ -226,6 +227,7 @@ impl Service {
             instances: self.0.catalog.instances(),
             unfinished_tasks: self.0.store.unfinished_of_all(),
             watched_tasks: self.0.notifier.watched(),
+            watched_resources: self.0.scheduler.watched_resources(),
         }
     }
 
@@ -574,6 +576,10 @@ fn read_outcome(outcome: CallOutcome) -> Result<Reply, CallError> {
         CallOutcome::Refused(error) => Err(error.into()),
         CallOutcome::Ended(RunEnd::Returned(result)) => Ok(Reply::Result(result)),
         // Of no tool; a resource's URI is told by who asked for it.
+        // Kept by the scheduler, which tells of it as of any other.
+        CallOutcome::Ended(RunEnd::ReturnedLarge(_)) => Err(CallError::Unavailable(
+            "the tool's result is too large, and was not kept".to_owned(),
+        )),
         CallOutcome::Ended(RunEnd::NotFound) => Err(CallError::Unavailable(
             "the tool answered as if it were a resource".to_owned(),
         )),

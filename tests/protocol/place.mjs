@@ -86,9 +86,19 @@ export class Place {
 
   /** What the host that holds the data directory has open and under way; none when none does. */
   status() {
-    const args = ["status", "--json", "--config", this.configuration, "--data-dir", this.data];
+    return this.#command(["status", "--config", this.configuration, "--data-dir", this.data]);
+  }
+
+  /** The result of a task, for whoever has its id; none when it has none. */
+  watch(task) {
+    return this.#command(["task", "watch", task, "--url", this.url]);
+  }
+
+  /** What a command prints; nothing when it fails. */
+  #command(args) {
     return new Promise((resolve) => {
-      execFile(binary, args, (error, stdout) => resolve(error ? undefined : JSON.parse(stdout)));
+      const ended = (error, stdout) => resolve(error ? undefined : JSON.parse(stdout));
+      execFile(binary, [...args, "--json"], ended);
     });
   }
 

@@ -1,9 +1,9 @@
 //! Which plugins serve, and what the command line says of them.
 
 use longshore_guests as guests;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{install_variant, list, text_of, world};
+use super::{install_variant, list, prompt, text_of, world};
 use crate::harness::{Setup, longshore, run};
 use crate::hot::until_serving;
 
@@ -30,6 +30,36 @@ async fn a_plugin_that_wants_a_uri_of_another_is_refused_and_takes_nothing_over(
     })
     .await;
     assert_eq!(text_of(&client, "world://text").await, "read for local");
+}
+
+#[tokio::test]
+async fn prompts_of_the_same_name_are_told_apart_by_their_plugins() {
+    let setup = world();
+    install_variant(setup.path("plugins"), "other", "prompts-only");
+    let host = setup.start().await;
+    let client = host.client();
+    let names = list(&client, "prompts/list", "prompts", "name").await;
+    let plugins = ["other", "world"];
+    let expected: Vec<String> = plugins
+        .iter()
+        .flat_map(|plugin| ["ask", "greet", "wrong"].map(|name| format!("{plugin}__{name}")))
+        .collect();
+    assert_eq!(names, expected);
+    for plugin in plugins {
+        let name = format!("{plugin}__greet");
+        let got = prompt(&client, &name, json!({"name": "Ada"})).await;
+        assert_eq!(got.result()["description"], "the prompt greet");
+        let params = json!({
+            "ref": {"type": "ref/prompt", "name": name},
+            "argument": {"name": "name", "value": "g"},
+        });
+        let suggested = client.request("completion/complete", params).await.result();
+        assert_eq!(
+            suggested["completion"]["values"],
+            json!(["grace", "greet []"])
+        );
+    }
+    assert_eq!(prompt(&client, "greet", json!({})).await.code(), -32602);
 }
 
 #[tokio::test]

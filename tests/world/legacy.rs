@@ -145,3 +145,15 @@ async fn a_session_subscribes_to_resources_and_is_told_of_changed_lists() {
     let told = own.next().await.unwrap();
     assert_eq!(told["method"], "notifications/prompts/list_changed");
 }
+
+#[tokio::test]
+async fn a_session_without_a_stream_of_its_own_misses_messages_and_nothing_else() {
+    let setup = world();
+    let host = setup.start().await;
+    let client = open(&host).await;
+    let flood = json!({"messages": [{"level": "info", "data": 1, "times": 500}]});
+    for _ in 0..3 {
+        let answer = client.call("speak", flood.clone()).await;
+        assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer:#}");
+    }
+}

@@ -284,6 +284,20 @@ async fn a_hostile_resource_hurts_only_whoever_reads_it() {
 }
 
 #[tokio::test]
+async fn a_read_whose_client_leaves_is_stopped_and_gives_its_place_back() {
+    let setup = world().configure("[limits]\ntenant_calls_running_max = 1");
+    let host = setup.start().await;
+    let client = host.client();
+    let params = json!({"uri": "world://spin", "_meta": {"progressToken": "t"}});
+    let stream = client.stream("resources/read", params).await;
+    assert_eq!(read(&client, "world://text").await.code(), -31000);
+    drop(stream);
+    let text = json!({"uri": "world://text"});
+    let reply = with_room(&client, "resources/read", text).await;
+    assert_eq!(reply.code(), 0, "{:#}", reply.body);
+}
+
+#[tokio::test]
 async fn progress_of_a_read_goes_on_its_own_stream() {
     let setup = world();
     let host = setup.start().await;

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{install_variant, list, listen, world};
-use crate::harness::{Client, Messages};
+use crate::harness::{Client, LegacyClient, Messages};
+use crate::status::status;
 
 async fn touch(client: &Client, uris: Value) {
     let result = client.call("touch", json!({ "uris": uris })).await;
@@ -40,6 +41,24 @@ async fn whoever_subscribed_to_a_resource_is_told_that_it_changed() {
     assert_eq!(updated(&mut messages).await, "world://text");
     touch(&client, json!(["world://binary"])).await;
     assert_eq!(updated(&mut others).await, "world://binary");
+    let uris = json!({"uris": ["world://item/7"]});
+    client.start("touch_task", uris).await;
+    assert_eq!(updated(&mut messages).await, "world://item/7");
+}
+
+#[tokio::test]
+async fn subscriptions_end_with_their_streams_and_sessions() {
+    let setup = world();
+    let host = setup.start().await;
+    let filter = json!({"resourceSubscriptions": ["world://text", "world://binary"]});
+    let (stream, _) = listen(&host.client(), filter).await;
+    let legacy = LegacyClient::open(host.url(), "2025-11-25").await;
+    let subscribed = legacy.request("resources/subscribe", json!({"uri": "world://ask"}));
+    assert_eq!(subscribed.await["result"], json!({}));
+    assert_eq!(status(&setup).await["watchedResources"], 3);
+    drop(stream);
+    legacy.delete().await;
+    while status(&setup).await["watchedResources"] != 0 {}
 }
 
 #[tokio::test]

@@ -228,6 +228,7 @@ pub fn sandbox_limits(limits: &Limits) -> SandboxLimits {
         compile_timeout: Duration::from_millis(limits.compile_timeout_ms),
         compile_memory_max_bytes: limits.compile_memory_max_bytes,
         result_max_bytes: size(limits.result_max_bytes),
+        result_kept_max_bytes: size(limits.result_kept_max_bytes),
         log_max_bytes: size(limits.log_max_bytes),
         state_max_bytes: limits.state_max_bytes,
         state_keys_max: limits.state_keys_max,

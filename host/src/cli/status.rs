@@ -33,6 +33,7 @@ const WORDS: &[(&str, &str)] = &[
     ),
     ("subscriptions", "streams of `subscriptions/listen`"),
     ("watchedTasks", "tasks that they watch"),
+    ("watchedResources", "resources that they or sessions watch"),
     (
         "legacySessions",
         "sessions of the handshake revisions over HTTP",

@@ -62,6 +62,10 @@ pub struct Limits {
     pub compile_memory_max_bytes: u64,
     /// What a tool may return in one result.
     pub result_max_bytes: u64,
+    /// What a tool may return in all; what is larger than the above is kept with the task, in parts.
+    pub result_kept_max_bytes: u64,
+    /// What is kept so of one tenant.
+    pub tenant_results_kept_max_bytes: u64,
     /// Output kept of one run.
     pub log_max_bytes: u64,
     /// Time to live of a task whose tool names none.
@@ -131,6 +135,8 @@ impl Default for Limits {
             compile_timeout_ms: 60 * SECOND_MS,
             compile_memory_max_bytes: 4 * GIB,
             result_max_bytes: MIB,
+            result_kept_max_bytes: 64 * MIB,
+            tenant_results_kept_max_bytes: GIB,
             log_max_bytes: 256 * KIB,
             task_ttl_default_ms: DAY_MS,
             task_ttl_max_ms: 30 * DAY_MS,
@@ -186,8 +192,8 @@ impl Limits {
     /// The upper ends keep arithmetic and allocations sane; they are not recommendations. The
     /// instances together stay below the thousand slots a 4 GiB reservation each allows.
     #[rustfmt::skip]
-    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 43] {
-        [
+    fn ranges(&self) -> Vec<(&'static str, u64, RangeInclusive<u64>)> {
+        vec![
             ("request_body_max_bytes", self.request_body_max_bytes, KIB..=256 * MIB),
             ("request_body_timeout_ms", self.request_body_timeout_ms, 100..=600 * SECOND_MS),
             ("connections_max", self.connections_max, 1..=65_535),
@@ -212,6 +218,8 @@ impl Limits {
             ("compile_timeout_ms", self.compile_timeout_ms, SECOND_MS..=3_600 * SECOND_MS),
             ("compile_memory_max_bytes", self.compile_memory_max_bytes, 256 * MIB..=64 * GIB),
             ("result_max_bytes", self.result_max_bytes, KIB..=64 * MIB),
+            ("result_kept_max_bytes", self.result_kept_max_bytes, KIB..=256 * MIB),
+            ("tenant_results_kept_max_bytes", self.tenant_results_kept_max_bytes, MIB..=1_024 * GIB),
             ("log_max_bytes", self.log_max_bytes, 0..=64 * MIB),
             ("task_ttl_default_ms", self.task_ttl_default_ms, SECOND_MS..=3_650 * DAY_MS),
             ("task_ttl_max_ms", self.task_ttl_max_ms, SECOND_MS..=3_650 * DAY_MS),

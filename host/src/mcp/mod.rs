@@ -9,6 +9,7 @@ mod client;
 mod discover;
 mod envelope;
 mod error;
+mod filter;
 mod headers;
 mod items;
 mod legacy;
@@ -20,6 +21,7 @@ mod notice;
 mod request_state;
 mod status;
 mod tasks;
+mod tell;
 mod wire;
 
 use std::convert::Infallible;

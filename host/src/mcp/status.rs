@@ -45,6 +45,7 @@ pub fn answer(endpoint: &Endpoint, id: &RequestId) -> Bytes {
         count("localClients", parts.line_clients.count());
         count("subscriptions", parts.streams.open());
         count("watchedTasks", all.watched_tasks);
+        count("watchedResources", all.watched_resources);
         count("legacySessions", legacy.sessions);
         count("legacyStreams", legacy.streams);
         count("legacyCalls", legacy.calls);

@@ -5,6 +5,7 @@ mod ask;
 mod drive;
 mod held;
 mod journal;
+mod large;
 mod message;
 mod queue;
 mod run;
@@ -41,8 +42,8 @@ use crate::clock::Clock;
 use crate::notify::{Notifier, ResourceKey};
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
-    Answer, CallResult, Event, InputKey, Interruption, Phase, Progress, Rejected, RpcError, Task,
-    TaskId, TaskKey, TenantId, ToolRef,
+    Answer, CallResult, Event, InputKey, Interruption, LargeResult, Phase, Progress, Rejected,
+    RpcError, Task, TaskId, TaskKey, TenantId, ToolRef,
 };
 use held::Waiting;
 use queue::FairQueue;
@@ -98,6 +99,8 @@ pub enum Subject {
 pub enum RunEnd {
     /// The tool returned, perhaps a failure of its own, or that the arguments are wrong.
     Returned(CallResult),
+    /// The tool returned more than one message holds.
+    ReturnedLarge(LargeResult),
     /// There is no resource of the URI that was to be read.
     NotFound,
     /// The tool stopped because it was told to; what it says was done and what not.
@@ -267,8 +270,18 @@ impl Scheduler {
         let count = interrupted.len();
         stream::iter(interrupted)
             .map(|key| async move {
-                let Some(task) = self.0.store.get(&key)? else {
-                    return Ok(());
+                let task = match self.0.store.get(&key) {
+                    Ok(Some(task)) => task,
+                    Ok(None) => return Ok(()),
+                    // It can't be brought to an end, and must not keep the others from going on.
+                    Err(error @ StoreError::Record(_)) => {
+                        error!(
+                            task = %key.id, %error,
+                            "a task can't go on; stop the host and run `longshore store check`"
+                        );
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error),
                 };
                 let event = Event::Interrupted {
                     attempt: task.attempt,

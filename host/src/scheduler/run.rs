@@ -12,7 +12,10 @@ use tracing::error;
 use super::drive::{CallOutcome, CallPlace};
 use super::journal::{DurableJournal, Journal, Note};
 use super::{Asks, Scheduler, StartError, Submission};
-use crate::task::{Abilities, ExternalReference, Progress, Recovery, TaskId, TenantId, Trace};
+use crate::store::StoreError;
+use crate::task::{
+    Abilities, ExternalReference, Progress, Recovery, Task, TaskId, TenantId, Trace,
+};
 
 /// Guest output kept in memory between two saves, bytes; more is dropped and said to be.
 const LOG_BUFFER_MAX: usize = 64 * 1024;
@@ -337,12 +340,30 @@ impl Run {
 
     async fn become_task(&self) -> Result<(), StartError> {
         let mut journal = self.0.journal.lock().await;
+        if matches!(*journal, Journal::Memory(_)) {
+            let submission = &self.0.submission;
+            self.0.scheduler.check_room(&submission.tenant)?;
+        }
+        if let Some(task) = self.store(&mut journal).await? {
+            self.reply(CallOutcome::Task(Box::new(task)));
+        }
+        Ok(())
+    }
+
+    /// Stores the call as a task, of which its caller hears nothing: it waits for the end. Fine when
+    /// it is one already.
+    pub(super) async fn store_silently(&self) -> Result<(), StoreError> {
+        let mut journal = self.0.journal.lock().await;
+        self.store(&mut journal).await.map(|_| ())
+    }
+
+    /// The task a call has become; None when it was one before.
+    async fn store(&self, journal: &mut Journal) -> Result<Option<Task>, StoreError> {
         let Journal::Memory(memory) = &*journal else {
-            return Ok(());
+            return Ok(None);
         };
         let scheduler = &self.0.scheduler;
         let submission = &self.0.submission;
-        scheduler.check_room(&submission.tenant)?;
         let mut task = submission.task(
             scheduler.new_key(&submission.tenant),
             true,
@@ -358,8 +379,7 @@ impl Run {
         scheduler.0.store.insert(new).await?;
         *journal = Journal::Durable(DurableJournal::new(scheduler.0.store.clone(), &task));
         scheduler.adopt(&task.key, self);
-        self.reply(CallOutcome::Task(Box::new(task)));
-        Ok(())
+        Ok(Some(task))
     }
 
     /// Tells whoever watches the task of new progress, then rests: a tool that reports without end

@@ -14,7 +14,7 @@ use super::state::{StateCommand, StateError};
 use super::{StoreError, UpdateError};
 use crate::clock::{Clock, Timestamp};
 use crate::notify::Notifier;
-use crate::task::{Event, Task, TaskKey};
+use crate::task::{Attempt, Event, Task, TaskKey};
 
 /// How many bytes of bodies one commit gathers before it takes no further command.
 const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -38,6 +38,12 @@ pub(super) enum Command {
     Remove {
         key: TaskKey,
         reply: oneshot::Sender<Result<(), StoreError>>,
+    },
+    Parts {
+        key: TaskKey,
+        attempt: Attempt,
+        bodies: Vec<(Slot, Body)>,
+        reply: oneshot::Sender<Result<Task, UpdateError>>,
     },
     State(Box<StateCommand>),
     Round {
@@ -79,7 +85,7 @@ impl Committer {
             match self.core.failure() {
                 Some(error) => group.into_iter().for_each(|command| command.fail(error)),
                 // The database can't be used any more once it has met a full disk.
-                None if !self.core.wait_for_room() => {
+                None if !self.core.room.wait() => {
                     let fail = |command: Command| command.fail(&StoreError::NoRoom);
                     group.into_iter().for_each(fail);
                 }
@@ -161,7 +167,7 @@ impl Command {
             | Command::Round { reply, .. } => {
                 let _ = reply.send(Err(error.clone()));
             }
-            Command::Update { reply, .. } => {
+            Command::Update { reply, .. } | Command::Parts { reply, .. } => {
                 let _ = reply.send(Err(error.clone().into()));
             }
             Command::State(command) => {
@@ -173,9 +179,9 @@ impl Command {
 
     fn weight(&self) -> usize {
         match self {
-            Command::Insert { bodies, .. } | Command::Update { bodies, .. } => {
-                bodies.iter().map(|(_, body)| body.weight()).sum()
-            }
+            Command::Insert { bodies, .. }
+            | Command::Update { bodies, .. }
+            | Command::Parts { bodies, .. } => bodies.iter().map(|(_, body)| body.weight()).sum(),
             Command::State(command) => command.change.value.as_ref().map_or(0, Vec::len),
             Command::Round { change, .. } => change.weight(),
             Command::Remove { .. } | Command::Stop => 0,
@@ -285,6 +291,16 @@ fn decide(draft: &mut Draft<'_>, command: Command, now: Timestamp) -> Option<(bo
             } = *command;
             let outcome = draft.change_state(&owner, change, quota);
             Some((draft.has_written_state(), Decided::Stated(reply, outcome)))
+        }
+        Command::Parts {
+            key,
+            attempt,
+            bodies,
+            reply,
+        } => {
+            let outcome = draft.parts(&key, attempt, bodies);
+            let decided = Decided::Updated(reply, Box::new(outcome));
+            Some((draft.has_written(&key), decided))
         }
         Command::Round { key, change, reply } => {
             let outcome = draft.round(&key, change);

@@ -3,10 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::thread;
-use std::time::Duration;
 
 use super::bodies::Bodies;
 use super::codec::{self, FORMAT};
@@ -17,39 +15,36 @@ use super::error::{BodyError, Damage};
 use super::keys::{self, Slot};
 use super::logs::Logs;
 use super::offline::delete_folder;
+use super::quota::TenantBytes;
 use super::records::{self, Records, Writes};
-use super::rounds::RoundBytes;
+use super::room::Room;
 use super::state::{StateDraft, Usages, visible_names};
 use super::watermark::{Watermark, last_commit, lost_commits};
 use super::{OpenError, StoreError, StoreOptions};
+use super::{parts, rounds};
 use crate::task::{Task, TaskKey, TenantId};
 
 /// A checkpoint may be replaced while its file is being read; the next one is there then.
 const READ_TRIES: u32 = 5;
 
-/// How often a full disk is looked at by what waits for room on it.
-pub(super) const ROOM_POLL: Duration = Duration::from_millis(100);
-
 pub(super) struct Core {
     pub(super) records: Records,
     pub(super) bodies: Bodies,
     pub(super) logs: Logs,
-    pub(super) disk: Disk,
+    pub(super) room: Room,
     watermark: Watermark,
     /// The number of the last commit.
     commits: AtomicU64,
     in_flight: RwLock<InFlight>,
-    /// Tasks that have not ended, by tenant.
-    unfinished: Mutex<HashMap<TenantId, usize>>,
-    pub(super) round_bytes: RoundBytes,
+    /// What calls left between rounds, and what is kept of large results.
+    pub(super) round_bytes: TenantBytes,
+    pub(super) part_bytes: TenantBytes,
     /// What plugins keep, by tenant and plugin.
     pub(super) usages: Usages,
+    /// Tasks that have not ended, by tenant.
+    unfinished: Mutex<HashMap<TenantId, usize>>,
     /// How many of them a tenant may have.
     unfinished_max: usize,
-    /// Whether the disk was full when somebody looked last.
-    is_full: AtomicBool,
-    /// Set once nothing may wait for room any more.
-    is_ending: AtomicBool,
     /// Why nothing is written any more.
     failure: OnceLock<StoreError>,
     /// Last, so that it is given up after the database is closed.
@@ -87,29 +82,30 @@ impl Core {
         )?;
         check_format(directory, &records)?;
         mark_format(&records).map_err(unreadable)?;
+        let bodies = Bodies::open(directory.join("bodies")).map_err(unusable)?;
         let core = Core {
             watermark: Watermark::open(&place).map_err(unusable)?,
             commits: AtomicU64::new(last_commit(&records).map_err(unreadable)?),
-            bodies: Bodies::open(directory.join("bodies")).map_err(unusable)?,
             logs: Logs::open(directory.join("logs")).map_err(unusable)?,
             unfinished: Mutex::new(count_unfinished(&records).map_err(unreadable)?),
-            round_bytes: RoundBytes::count(&records, options.tenant_rounds_max_bytes)
+            round_bytes: rounds::count(&records, options.tenant_rounds_max_bytes)
+                .map_err(unreadable)?,
+            part_bytes: parts::count(&records, &bodies, options.tenant_results_kept_max_bytes)
                 .map_err(unreadable)?,
             unfinished_max: options.tasks_unfinished_max,
-            is_full: AtomicBool::new(false),
-            is_ending: AtomicBool::new(false),
             in_flight: RwLock::default(),
             usages: Usages::default(),
             failure: OnceLock::new(),
+            bodies,
             records,
-            disk,
+            room: Room::new(disk),
             _lock: lock,
         };
         core.sweep().map_err(|error| match error {
             SweepError::File(source) => unusable(source),
             SweepError::Records(source) => unreadable(source),
         })?;
-        core.disk.keep_ballast();
+        core.room.disk.keep_ballast();
         sync_directory(directory).map_err(unusable)?;
         if let Some(parent) = directory.canonicalize().map_err(unusable)?.parent() {
             // A parent that may not be read was there before and needs no sync.
@@ -121,19 +117,19 @@ impl Core {
     /// A store over records that outlive it, without a directory of its own to lock.
     #[cfg(test)]
     pub(super) fn simulated(records: Records, directory: &Path, unfinished_max: usize) -> Core {
+        let bodies = Bodies::open(directory.join("bodies")).unwrap();
         Core {
             watermark: Watermark::open(directory).unwrap(),
             commits: AtomicU64::new(last_commit(&records).unwrap()),
-            bodies: Bodies::open(directory.join("bodies")).unwrap(),
             logs: Logs::open(directory.join("logs")).unwrap(),
-            disk: Disk::new(directory, 0),
+            room: Room::new(Disk::new(directory, 0)),
             in_flight: RwLock::default(),
             usages: Usages::default(),
             unfinished: Mutex::new(count_unfinished(&records).unwrap()),
-            round_bytes: RoundBytes::count(&records, u64::MAX).unwrap(),
+            round_bytes: rounds::count(&records, u64::MAX).unwrap(),
+            part_bytes: parts::count(&records, &bodies, u64::MAX).unwrap(),
+            bodies,
             unfinished_max,
-            is_full: AtomicBool::new(false),
-            is_ending: AtomicBool::new(false),
             failure: OnceLock::new(),
             records,
             _lock: File::open(directory).unwrap(),
@@ -214,40 +210,6 @@ impl Core {
         }
         let outcome = self.bodies.read(key, &value);
         outcome.map(Some).map_err(|error| error.of(what))
-    }
-
-    /// Whether a commit finds room on the disk; says when that changes.
-    pub(super) fn has_room(&self) -> bool {
-        let is_full = !self.disk.has_room();
-        let was_full = self.is_full.swap(is_full, Ordering::SeqCst);
-        match (was_full, is_full) {
-            (false, true) => tracing::error!(
-                "the disk is full: runs wait, and everybody else is refused, until there is room"
-            ),
-            (true, false) => tracing::info!("the disk has room again; everything goes on"),
-            _ => {}
-        }
-        !is_full
-    }
-
-    /// Waits until a commit finds room on the disk. False once nobody may wait any more.
-    pub(super) fn wait_for_room(&self) -> bool {
-        while !self.has_room() {
-            if self.is_ending() {
-                return false;
-            }
-            thread::sleep(ROOM_POLL);
-        }
-        true
-    }
-
-    pub(super) fn is_ending(&self) -> bool {
-        self.is_ending.load(Ordering::SeqCst)
-    }
-
-    /// Whatever waits for room, now and later, is refused instead.
-    pub(super) fn end_waiting(&self) {
-        self.is_ending.store(true, Ordering::SeqCst);
     }
 
     /// Makes `writes` durable (I1). Until it returns, readers see what is changed as it was.
@@ -418,11 +380,10 @@ pub(super) fn explain(directory: &Path, error: sled::Error) -> OpenError {
 /// Counts by the indexes: no task's record is read.
 fn count_unfinished(records: &Records) -> Result<HashMap<TenantId, usize>, sled::Error> {
     let mut counts = HashMap::new();
-    for (family, read) in [
-        (keys::QUEUE, keys::read_timed as fn(&[u8]) -> _),
-        (keys::RUNNING, keys::read_named),
-        (keys::PARKED, keys::read_named),
-    ] {
+    let places = keys::INDEXES
+        .iter()
+        .filter(|(family, _)| *family != keys::EXPIRY);
+    for (family, read) in places {
         for entry in records.scan(family) {
             if let Some(key) = read(&entry?.0) {
                 *counts.entry(key.tenant).or_default() += 1;

@@ -136,6 +136,11 @@ pub enum StoreError {
          limit; answer some, or try again in a few minutes"
     )]
     TooManyRounds { max: u64 },
+    #[error(
+        "{max} bytes of large results are kept for this tenant, which is the limit; wait until older \
+         ones expire, or have the tool return less"
+    )]
+    TooManyResults { max: u64 },
     #[error("the round was begun already")]
     RoundUsed,
     #[error("a record can't be used")]

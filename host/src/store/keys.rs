@@ -9,6 +9,7 @@
 //! | `a/<task>\0` | the call's arguments |
 //! | `c/<task>\0` | the newest checkpoint |
 //! | `r/<task>\0` | the result |
+//! | `o/<task>\0<number>` | a part of a result too large for one message; of number 0, the bytes of all |
 //! | `s/<task>\0<step>` | a recorded step; a long name is replaced by its SHA-256 |
 //! | `i/<task>\0<input key>\0q` | a question |
 //! | `i/<task>\0<input key>\0a` | its answer |
@@ -51,6 +52,7 @@ const ARGUMENTS: &[u8] = b"a/";
 const CHECKPOINT: &[u8] = b"c/";
 const RESULT: &[u8] = b"r/";
 const STEPS: &[u8] = b"s/";
+pub(super) const PARTS: &[u8] = b"o/";
 const INPUTS: &[u8] = b"i/";
 
 const ROUND: &[u8] = b"k/";
@@ -58,7 +60,17 @@ const USED: &[u8] = b"u/";
 pub(super) const ROUND_EXPIRY: &[u8] = b"y/";
 
 /// The families that hold the bodies of a task, and of a round.
-pub(super) const BODIES: [&[u8]; 6] = [ARGUMENTS, CHECKPOINT, RESULT, STEPS, INPUTS, ROUND];
+pub(super) const BODIES: [&[u8]; 7] = [ARGUMENTS, CHECKPOINT, RESULT, STEPS, INPUTS, PARTS, ROUND];
+
+/// The families that say where a task stands, and how each is read.
+pub(super) const INDEXES: [(&[u8], ReadKey); 4] = [
+    (QUEUE, read_timed),
+    (RUNNING, read_named),
+    (PARKED, read_named),
+    (EXPIRY, read_timed),
+];
+
+type ReadKey = fn(&[u8]) -> Option<TaskKey>;
 
 /// A longer step name is hashed: keys are copied up the tree, and one the guest made long would
 /// push a node over what the engine keeps in its own file.
@@ -73,6 +85,8 @@ pub(super) enum Slot {
     Step(String),
     Question(InputKey),
     Answer(InputKey),
+    /// Of a large result.
+    Part(u32),
 }
 
 /// Which side of an input a key of the family `i/` names.
@@ -92,6 +106,7 @@ impl Slot {
             Slot::Step(_) => "recorded step",
             Slot::Question(_) => "question",
             Slot::Answer(_) => "answer",
+            Slot::Part(_) => "part of a result",
         }
     }
 
@@ -103,6 +118,7 @@ impl Slot {
             Slot::Step(name) => format!("step `{name}`"),
             Slot::Question(key) => format!("question `{key}`"),
             Slot::Answer(key) => format!("answer to `{key}`"),
+            Slot::Part(number) => format!("part {number} of its result"),
         }
     }
 }
@@ -176,6 +192,7 @@ impl SlotName {
                 (b'h', hash) => return Some(SlotName::HashedStep(hash.try_into().ok()?)),
                 _ => return None,
             },
+            PARTS => Slot::Part(u32::from_be_bytes(rest.try_into().ok()?)),
             INPUTS => match read_input(name)? {
                 (key, Side::Question) => Slot::Question(key),
                 (key, Side::Answer) => Slot::Answer(key),
@@ -218,6 +235,7 @@ impl fmt::Display for SlotName {
             SlotName::Slot(Slot::Step(name)) => write!(f, "step:{name}"),
             SlotName::Slot(Slot::Question(key)) => write!(f, "question:{key}"),
             SlotName::Slot(Slot::Answer(key)) => write!(f, "answer:{key}"),
+            SlotName::Slot(Slot::Part(number)) => write!(f, "part:{number}"),
             SlotName::HashedStep(hash) => write!(f, "step-sha256:{}", Digest(*hash)),
         }
     }
@@ -233,6 +251,11 @@ impl FromStr for SlotName {
             None if text == "checkpoint" => Slot::Checkpoint,
             None if text == "result" => Slot::Result,
             Some(("step", name)) => Slot::Step(name.to_owned()),
+            Some(("part", number)) => Slot::Part(
+                number
+                    .parse()
+                    .map_err(|_| format!("`{number}` is no part"))?,
+            ),
             Some(("question", key)) => Slot::Question(input(key)?),
             Some(("answer", key)) => Slot::Answer(input(key)?),
             Some(("step-sha256", hash)) => {
@@ -272,6 +295,7 @@ pub(super) fn body(key: &TaskKey, slot: &Slot) -> Vec<u8> {
         Slot::Result => RESULT,
         Slot::Step(_) => STEPS,
         Slot::Question(_) | Slot::Answer(_) => INPUTS,
+        Slot::Part(_) => PARTS,
     };
     let mut bytes = named(family, key);
     bytes.push(0);
@@ -287,6 +311,7 @@ pub(super) fn body(key: &TaskKey, slot: &Slot) -> Vec<u8> {
         }
         Slot::Question(input) => push_input(&mut bytes, input, b'q'),
         Slot::Answer(input) => push_input(&mut bytes, input, b'a'),
+        Slot::Part(number) => bytes.extend_from_slice(&number.to_be_bytes()),
     }
     bytes
 }
@@ -330,6 +355,11 @@ pub(super) fn index(task: &Task) -> Vec<Vec<u8>> {
     };
     let expiry = task.expires_at.map(|at| timed(EXPIRY, at, &task.key));
     place.into_iter().chain(expiry).collect()
+}
+
+/// The task, if a key of the family `o/` is of what all its parts take.
+pub(super) fn read_part_head(bytes: &[u8]) -> Option<TaskKey> {
+    read_named(bytes.strip_suffix(&[0; 5])?)
 }
 
 /// The keys of what a round left, of its mark, and of its place in time order.

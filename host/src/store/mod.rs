@@ -1,14 +1,16 @@
 //! Where tasks are kept: small records in the database, large bodies in files, one committer that
 //! makes both durable before anyone is told (I1). The only module that names sled.
 //!
-//! What is in the data directory: `records/` the database, `bodies/` and `logs/` files by tenant
-//! and task, `lock`, and `ballast`, space kept aside for a full disk.
+//! What is in the data directory: `records/` the database with the number of its last commit,
+//! `bodies/` and `logs/` files by tenant and task, `lock`, and `ballast`, space kept aside for a full
+//! disk.
 
 mod bodies;
 mod check;
 mod codec;
 mod committer;
 mod compact;
+mod contents;
 mod core;
 mod disk;
 mod draft;
@@ -17,7 +19,10 @@ mod export;
 mod keys;
 mod logs;
 mod offline;
+mod parts;
+mod quota;
 mod records;
+mod room;
 mod rounds;
 #[cfg(test)]
 pub(crate) mod simulated;
@@ -27,7 +32,6 @@ mod tests;
 mod watermark;
 
 use std::collections::BTreeMap;
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,13 +41,14 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::bodies::{Body, INLINE_BYTES_MAX};
 use self::committer::{Command, Committer};
-use self::core::{Core, ROOM_POLL};
+use self::contents::{take_apart, take_contents, when_full};
+use self::core::Core;
 use self::keys::{Side, Slot};
+use self::room::WhenFull;
 use crate::clock::{Clock, Timestamp};
 use crate::notify::Notifier;
 use crate::task::{
-    Answer, CallResult, Event, InputKey, InputRequest, Interruption, Task, TaskId, TaskKey,
-    TenantId,
+    Answer, CallResult, Event, InputKey, InputRequest, Task, TaskId, TaskKey, TenantId,
 };
 
 pub use self::check::{Problem, Report, check};
@@ -74,6 +79,8 @@ pub struct StoreOptions {
     pub free_disk_min_bytes: u64,
     /// What the calls of one tenant may leave for their next rounds, bytes.
     pub tenant_rounds_max_bytes: u64,
+    /// What may be kept of one tenant's large results, bytes.
+    pub tenant_results_kept_max_bytes: u64,
     /// Tasks of one tenant that have not ended.
     pub tasks_unfinished_max: usize,
 }
@@ -145,10 +152,11 @@ impl Store {
 
     /// Makes a new task durable (I1). Refused when its tenant has as many as it may.
     pub async fn insert(&self, new: NewTask) -> Result<(), StoreError> {
-        self.core().disk.check_room()?;
-        self.refuse_without_room()?;
+        self.core().room.disk.check_room()?;
         let (task, contents) = take_apart(new);
-        let bodies = self.write_bodies(&task.key, contents).await?;
+        let bodies = self
+            .write_bodies(&task.key, contents, WhenFull::Refuse)
+            .await?;
         let (reply, answer) = oneshot::channel();
         let task = Box::new(task);
         self.command(Command::Insert {
@@ -169,12 +177,9 @@ impl Store {
     /// are written with it. Returns the task after the event; an event that changes nothing writes
     /// nothing. While the disk is full, what a run has to say waits; others are refused.
     pub async fn update(&self, key: &TaskKey, mut event: Event) -> Result<Task, UpdateError> {
-        match may_wait(&event) {
-            true => self.until_room().await,
-            false => self.refuse_without_room()?,
-        }
+        let when_full = when_full(&event);
         let contents = take_contents(&mut event);
-        let bodies = self.write_bodies(key, contents).await?;
+        let bodies = self.write_bodies(key, contents, when_full).await?;
         let (reply, answer) = oneshot::channel();
         self.command(Command::Update {
             key: key.clone(),
@@ -188,10 +193,16 @@ impl Store {
 
     /// Deletes a task with all its records and files. Fine when there is none.
     pub async fn remove(&self, key: &TaskKey) -> Result<(), StoreError> {
+        let parts = self.part_bytes(key).unwrap_or_default();
         let (reply, answer) = oneshot::channel();
-        let key = key.clone();
-        self.command(Command::Remove { key, reply }).await?;
-        answer.await.map_err(|_| self.lost())?
+        let command = Command::Remove {
+            key: key.clone(),
+            reply,
+        };
+        self.command(command).await?;
+        answer.await.map_err(|_| self.lost())??;
+        self.core().part_bytes.give_back(&key.tenant, parts);
+        Ok(())
     }
 
     pub fn arguments(&self, key: &TaskKey) -> Result<Option<String>, StoreError> {
@@ -330,12 +341,12 @@ impl Store {
 
     /// Whether the store takes writes.
     pub fn is_ready(&self) -> bool {
-        self.is_open() && self.core().has_room()
+        self.is_open() && self.core().room.is_there()
     }
 
     /// From here on nothing waits for room on a full disk; it is refused.
     pub fn end_waiting(&self) {
-        self.core().end_waiting();
+        self.core().room.end_waiting();
     }
 
     /// Commits what is queued and stops the committer. Afterwards the store can only be read.
@@ -357,20 +368,6 @@ impl Store {
     fn is_open(&self) -> bool {
         let is_open = self.front.commands.as_ref().is_some_and(|c| !c.is_closed());
         is_open && self.core().failure().is_none()
-    }
-
-    fn refuse_without_room(&self) -> Result<(), StoreError> {
-        match self.core().has_room() {
-            true => Ok(()),
-            false => Err(StoreError::NoRoom),
-        }
-    }
-
-    /// For files, which are written first; the committer looks once more.
-    async fn until_room(&self) {
-        while !self.core().has_room() && !self.core().is_ending() {
-            tokio::time::sleep(ROOM_POLL).await;
-        }
     }
 
     fn listed(
@@ -403,7 +400,15 @@ impl Store {
         &self,
         key: &TaskKey,
         contents: Vec<(Slot, Vec<u8>)>,
+        when_full: WhenFull,
     ) -> Result<Vec<(Slot, Body)>, StoreError> {
+        let large = contents.iter().filter(|(_, bytes)| !is_inline(bytes));
+        let file_bytes: usize = large.map(|(_, bytes)| bytes.len()).sum();
+        let _room = self
+            .core()
+            .room
+            .reserve(file_bytes as u64, when_full)
+            .await?;
         if contents.iter().all(|(_, bytes)| is_inline(bytes)) {
             let inline = contents.into_iter();
             return Ok(inline
@@ -447,7 +452,7 @@ impl Front {
 impl Drop for Front {
     fn drop(&mut self) {
         // Without a sender the committer commits what is queued and ends.
-        self.core.end_waiting();
+        self.core.room.end_waiting();
         self.commands = None;
         self.join_committer();
     }
@@ -455,74 +460,4 @@ impl Drop for Front {
 
 fn is_inline(bytes: &[u8]) -> bool {
     bytes.len() <= INLINE_BYTES_MAX
-}
-
-/// Whether an event comes from a run, which goes on when there is room again. A client is better
-/// told at once, and so is whoever starts a host.
-fn may_wait(event: &Event) -> bool {
-    match event {
-        Event::Answered { .. } | Event::CancelRequested { .. } => false,
-        Event::Interrupted { cause, .. } => *cause != Interruption::Crash,
-        Event::Claimed
-        | Event::Progressed { .. }
-        | Event::Checkpointed { .. }
-        | Event::StepRecorded { .. }
-        | Event::Referenced { .. }
-        | Event::Asked { .. }
-        | Event::Parked { .. }
-        | Event::Returned { .. }
-        | Event::Failed { .. }
-        | Event::Cancelled { .. } => true,
-    }
-}
-
-fn take_apart(new: NewTask) -> (Task, Vec<(Slot, Vec<u8>)>) {
-    let mut contents = vec![(Slot::Arguments, new.arguments.into_bytes())];
-    contents.extend(new.checkpoint.map(|state| (Slot::Checkpoint, state)));
-    let steps = new.steps.into_iter();
-    contents.extend(steps.map(|(name, value)| (Slot::Step(name), value)));
-    for StoredInput { request, answer } in new.inputs {
-        let bytes = codec::encode_ask(&request.ask);
-        contents.push((Slot::Question(request.key.clone()), bytes));
-        let answer = answer.map(|answer| codec::encode_answer(&answer));
-        contents.extend(answer.map(|bytes| (Slot::Answer(request.key), bytes)));
-    }
-    (new.task, contents)
-}
-
-/// Takes out of an event what is kept beside the task's record; the state machine looks at none of
-/// it. A checkpoint without state is a place to stop and leaves the saved state as it is.
-fn take_contents(event: &mut Event) -> Vec<(Slot, Vec<u8>)> {
-    match event {
-        Event::Checkpointed { state, .. } => {
-            let state = state.take();
-            state
-                .map(|state| (Slot::Checkpoint, state))
-                .into_iter()
-                .collect()
-        }
-        Event::StepRecorded { name, value, .. } => {
-            vec![(Slot::Step(name.clone()), mem::take(value))]
-        }
-        Event::Asked { requests, .. } => requests
-            .iter()
-            .map(|request| {
-                let bytes = codec::encode_ask(&request.ask);
-                (Slot::Question(request.key.clone()), bytes)
-            })
-            .collect(),
-        Event::Answered { answers } => answers
-            .iter()
-            .map(|(key, answer)| (Slot::Answer(key.clone()), codec::encode_answer(answer)))
-            .collect(),
-        Event::Returned { result, .. } => vec![(Slot::Result, codec::encode_result(result))],
-        Event::Claimed
-        | Event::Progressed { .. }
-        | Event::Referenced { .. }
-        | Event::Parked { .. }
-        | Event::CancelRequested { .. }
-        | Event::Failed { .. }
-        | Event::Cancelled { .. }
-        | Event::Interrupted { .. } => Vec::new(),
-    }
 }

@@ -2,18 +2,17 @@
 //! its client, and the mark of a round that may be begun once only. Both are named by a handle that
 //! the client holds sealed, and go with time. It must not know what a state holds.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
 use tokio::sync::oneshot;
 
 use super::bodies::Body;
 use super::committer::Command;
 use super::keys::{self, Slot};
+use super::quota::TenantBytes;
 use super::records::Records;
+use super::room::WhenFull;
 use super::{Store, StoreError};
 use crate::clock::Timestamp;
-use crate::task::{TaskKey, TenantId};
+use crate::task::TaskKey;
 
 /// What a mark is counted with, bytes: its records and their share of the database.
 pub(super) const MARK_BYTES: u64 = 256;
@@ -40,12 +39,6 @@ pub(super) enum RoundChange {
     },
 }
 
-/// What each tenant's rounds take, against the limit.
-pub(super) struct RoundBytes {
-    max: u64,
-    by_tenant: Mutex<HashMap<TenantId, u64>>,
-}
-
 impl RoundChange {
     pub(super) fn weight(&self) -> usize {
         match self {
@@ -58,10 +51,9 @@ impl RoundChange {
 impl Store {
     /// Keeps what a round left, durably, until it is over.
     pub async fn keep_round(&self, round: &RoundName, state: Vec<u8>) -> Result<(), StoreError> {
-        self.core().disk.check_room()?;
-        self.refuse_without_room()?;
+        self.core().room.disk.check_room()?;
         let bytes = MARK_BYTES.saturating_add(state.len() as u64);
-        self.core().round_bytes.take(&round.key.tenant, bytes)?;
+        self.take_round(round, bytes)?;
         let kept = self.try_keep(round, bytes, state).await;
         if kept.is_err() {
             self.core().round_bytes.give_back(&round.key.tenant, bytes);
@@ -76,7 +68,11 @@ impl Store {
         state: Vec<u8>,
     ) -> Result<(), StoreError> {
         // Only its length counts for how it is written.
-        let written = self.write_bodies(&round.key, vec![(Slot::Checkpoint, state)]);
+        let written = self.write_bodies(
+            &round.key,
+            vec![(Slot::Checkpoint, state)],
+            WhenFull::Refuse,
+        );
         let Some((_, body)) = written.await?.pop() else {
             return Err(StoreError::Closed);
         };
@@ -97,10 +93,8 @@ impl Store {
 
     /// Marks a round as begun, durably; refused with [`StoreError::RoundUsed`] when it was before.
     pub async fn use_round(&self, round: &RoundName) -> Result<(), StoreError> {
-        self.refuse_without_room()?;
-        self.core()
-            .round_bytes
-            .take(&round.key.tenant, MARK_BYTES)?;
+        let _room = self.core().room.reserve(0, WhenFull::Refuse).await?;
+        self.take_round(round, MARK_BYTES)?;
         let change = RoundChange::Use {
             at: round.expires_at,
         };
@@ -145,6 +139,11 @@ impl Store {
         Ok(())
     }
 
+    fn take_round(&self, round: &RoundName, bytes: u64) -> Result<(), StoreError> {
+        let taken = self.core().round_bytes.take(&round.key.tenant, bytes);
+        taken.map_err(|exceeded| StoreError::TooManyRounds { max: exceeded.0 })
+    }
+
     async fn change_round(&self, key: &TaskKey, change: RoundChange) -> Result<(), StoreError> {
         let (reply, answer) = oneshot::channel();
         let key = key.clone();
@@ -153,47 +152,16 @@ impl Store {
     }
 }
 
-impl RoundBytes {
-    /// Counts what an earlier process left.
-    pub(super) fn count(records: &Records, max: u64) -> Result<RoundBytes, sled::Error> {
-        let mut by_tenant: HashMap<TenantId, u64> = HashMap::new();
-        for entry in records.scan(keys::ROUND_EXPIRY) {
-            let (name, value) = entry?;
-            if let Some(round) = read_place(&name) {
-                *by_tenant.entry(round.key.tenant).or_default() += read_count(&value);
-            }
-        }
-        Ok(RoundBytes {
-            max,
-            by_tenant: Mutex::new(by_tenant),
-        })
-    }
-
-    fn take(&self, tenant: &TenantId, bytes: u64) -> Result<(), StoreError> {
-        let mut by_tenant = self.lock();
-        let taken = by_tenant.entry(tenant.clone()).or_default();
-        if taken.saturating_add(bytes) > self.max {
-            return Err(StoreError::TooManyRounds { max: self.max });
-        }
-        *taken += bytes;
-        Ok(())
-    }
-
-    fn give_back(&self, tenant: &TenantId, bytes: u64) {
-        let mut by_tenant = self.lock();
-        if let Some(taken) = by_tenant.get_mut(tenant) {
-            *taken = taken.saturating_sub(bytes);
-            if *taken == 0 {
-                by_tenant.remove(tenant);
-            }
+/// Counts what an earlier process left.
+pub(super) fn count(records: &Records, max: u64) -> Result<TenantBytes, sled::Error> {
+    let counted = TenantBytes::new(max);
+    for entry in records.scan(keys::ROUND_EXPIRY) {
+        let (name, value) = entry?;
+        if let Some(round) = read_place(&name) {
+            counted.add(&round.key.tenant, read_count(&value));
         }
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TenantId, u64>> {
-        self.by_tenant
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
+    Ok(counted)
 }
 
 fn read_place(name: &[u8]) -> Option<RoundName> {

@@ -133,7 +133,7 @@ impl Store {
         quota: StateQuota,
     ) -> Result<bool, StateError> {
         if change.value.is_some() {
-            self.core().disk.check_room()?;
+            self.core().room.disk.check_room()?;
         }
         let (reply, answer) = oneshot::channel();
         self.command(Command::State(Box::new(StateCommand {

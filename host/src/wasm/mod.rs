@@ -64,6 +64,8 @@ pub struct SandboxLimits {
     pub compile_memory_max_bytes: u64,
     /// Text and bytes a tool may return in one result, bytes.
     pub result_max_bytes: usize,
+    /// What a tool may return in one result that is kept in parts, where it is larger than that.
+    pub result_kept_max_bytes: usize,
     /// Output (stdout and stderr) kept of one run, bytes.
     pub log_max_bytes: usize,
     /// What a plugin may keep in its state for one tenant, if its grant says nothing: bytes, keys.

@@ -106,8 +106,9 @@ async fn call_guest(
         log.clone(),
     );
     let allowance = Allowance::new(sandbox.limits.memory_max_bytes);
-    let hostcall_max_bytes =
-        CHECKPOINT_MAX_BYTES.max(sandbox.limits.result_max_bytes) + HOSTCALL_SLACK_BYTES;
+    let limits = &sandbox.limits;
+    let returned_max_bytes = limits.result_kept_max_bytes.max(limits.result_max_bytes);
+    let hostcall_max_bytes = returned_max_bytes.max(CHECKPOINT_MAX_BYTES) + HOSTCALL_SLACK_BYTES;
     let decisions = sandbox.decisions.get().cloned();
     let guest = Guest::new(Parts {
         wasi: opened.wasi,
@@ -115,19 +116,13 @@ async fn call_guest(
         allowance,
         log,
         run: Some(run),
-        state_quota: state_quota(&grants, &sandbox.limits),
+        state_quota: state_quota(&grants, limits),
         allotments: Allotments::new(opened.allotments),
         permission: Permission::new(&call.tool.plugin, &call.tool.tool, decisions),
         grants,
     });
     let mut store = guest.into_store(&sandbox.engine, hostcall_max_bytes);
-    let outcome = perform(
-        &mut store,
-        &component,
-        &call,
-        sandbox.limits.result_max_bytes,
-    )
-    .await;
+    let outcome = perform(&mut store, &component, &call, limits).await;
     let end = outcome.unwrap_or_else(|error| end_of_failure(&error, &call, store.data()));
     // The guest has ended; wiping its memory is not worth the caller's time. The slot is free after.
     tokio::spawn(async move { drop((store, slot)) });

@@ -136,6 +136,14 @@ class Calls:
         match command["do"]:
             case "tools":
                 return [tool.name for tool in (await client.list_tools()).tools]
+            case "read":
+                return (await client.read_resource(command["uri"])).contents[0].text
+            case "prompt":
+                prompt = await client.get_prompt(command["name"], command.get("arguments"))
+                return prompt.messages[0].content.text
+            case "complete":
+                prompt = types.PromptReference(type="ref/prompt", name=command["prompt"])
+                return (await client.complete(prompt, command["argument"])).completion.values
             case "call":
                 result = await client.call_tool(
                     command["name"],

@@ -88,6 +88,9 @@ async function connect(mode, place, url, answer) {
     asked,
     revision: await revision,
     tools: () => begin({ do: "tools" }).result,
+    read: (uri) => begin({ do: "read", uri }).result,
+    prompt: (name, args) => begin({ do: "prompt", name, arguments: args }).result,
+    complete: (prompt, argument) => begin({ do: "complete", prompt, argument }).result,
     async call(name, args) {
       const { call, begun } = follow({ do: "call", name, arguments: args });
       await begun;

@@ -51,6 +51,18 @@ const COMMON = {
     assert.deepEqual([result.text, result.isError], ["no luck", true]);
   },
 
+  async "a resource is read, a prompt had, and its argument completed"(site) {
+    const connection = await site.connect();
+    assert.match(await connection.read("test://template/7/data"), /Data for ID: 7/);
+    await assert.rejects(connection.read("test://nothing"), /test:\/\/nothing/);
+    const name = "test_prompt_with_arguments";
+    const prompt = await connection.prompt(name, { arg1: "a", arg2: "b" });
+    assert.equal(prompt, "Prompt with arguments: arg1='a', arg2='b'");
+    await assert.rejects(connection.prompt(name, { arg1: "a" }), /arg2/);
+    const values = await connection.complete(name, { name: "arg1", value: "par" });
+    assert.deepEqual(values, ["paris", "park", "party"]);
+  },
+
   async "a slow call tells how far it is"(site) {
     const connection = await site.connect();
     const slow = script(tells("1 of 2", { done: 1, total: 2 }), waits(1_500), says("done"));
@@ -100,6 +112,12 @@ const COMMON = {
 
 /** A connection that ends takes a synchronous call with it. */
 const SYNCHRONOUS = {
+  async "a prompt asks before it is had"(site) {
+    const connection = await site.connect({ action: "accept", content: { context: "a test" } });
+    const prompt = await connection.prompt("test_input_required_result_prompt");
+    assert.equal(prompt, "Use this context: a test");
+  },
+
   async "a client that goes away stops its call"(site) {
     const gone = await site.connect();
     const call = await gone.call("script_auto", endless);
@@ -117,6 +135,20 @@ const SYNCHRONOUS = {
     await site.restart();
     await assert.rejects(call.done);
     await isServed(site);
+  },
+
+  async "a call that may be left goes on as the task it named"(site) {
+    const leaver = await site.connect();
+    const slow = script(tells("under way"), waits(2_000), says("done"));
+    const call = await leaver.call("script_detach", slow);
+    const [, task] = (await call.heard("goes on as task")).match(/goes on as task ([^:\s]+)/);
+    await leaver.leave();
+    if (!site.isServed) {
+      await site.untilGone();
+      await site.place.serve();
+    }
+    const ended = await site.place.watch(task);
+    assert.equal(ended.content[0].text, "done");
   },
 
   async "a tool that is always a task is refused, and says what is missing"(site) {

@@ -17,7 +17,7 @@ export class Site {
   static async make(t, client, transport) {
     const site = new Site();
     site.client = client;
-    site.place = await Place.make(["script"], CONFIGURATION);
+    site.place = await Place.make(["script", "conformance"], CONFIGURATION);
     t.after(() => site.end());
     site.isServed = transport !== "stdio";
     if (site.isServed) await site.place.serve();
@@ -49,6 +49,11 @@ export class Site {
       const status = await this.place.status();
       if (!status || status.calls + status.runs + status.legacyCalls === 0) return;
     }
+  }
+
+  /** Resolves when no host holds the data directory. */
+  async untilGone() {
+    while (await this.place.status());
   }
 
   async end() {

@@ -104,7 +104,7 @@ export const version2WithTasks = {
       asked,
       session,
       revision: client.getNegotiatedProtocolVersion(),
-      tools: async () => (await client.listTools()).tools.map((tool) => tool.name),
+      ...lists(client),
       call: (name, args) => executed(session.callTool(name, args)),
       resume: (reference) => executed(session.resumeTask(reference)),
       close: leave,
@@ -117,11 +117,24 @@ function transportV2(place, url) {
   return url ? new StreamableHTTPClientTransport(new URL(url)) : new StdioClientTransport(place.stdio);
 }
 
+/** What is the same in all modes. */
+function lists(client) {
+  return {
+    tools: async () => (await client.listTools()).tools.map((tool) => tool.name),
+    read: async (uri) => (await client.readResource({ uri })).contents[0].text,
+    prompt: async (name, args) => (await client.getPrompt({ name, arguments: args })).messages[0].content.text,
+    complete: async (prompt, argument) => {
+      const ref = { type: "ref/prompt", name: prompt };
+      return (await client.complete({ ref, argument })).completion.values;
+    },
+  };
+}
+
 /** A connection whose calls are answered within themselves. */
 function synchronous(client, callTool, { revision, close }) {
   return {
     revision,
-    tools: async () => (await client.listTools()).tools.map((tool) => tool.name),
+    ...lists(client),
     call(name, args) {
       const stop = new AbortController();
       const call = new Call(async (call) => {

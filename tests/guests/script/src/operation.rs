@@ -13,6 +13,11 @@ pub enum Operation {
     Say {
         text: String,
     },
+    /// Tells the text so many times over, in one line.
+    Repeat {
+        text: String,
+        times: usize,
+    },
     Progress {
         message: String,
         done: Option<u64>,
@@ -140,6 +145,7 @@ impl Operation {
         let line = match self {
             Operation::Attempt => format!("attempt {}, task {:?}", ctx.attempt(), ctx.task_id()),
             Operation::Say { text } => text,
+            Operation::Repeat { text, times } => text.repeat(times),
             Operation::Progress {
                 message,
                 done,

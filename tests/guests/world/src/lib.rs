@@ -48,6 +48,12 @@ impl resources::Guest for World {
             "world://huge",
             "world://trap",
         ];
+        if is_variant("prompts-only") {
+            return ResourceList {
+                entries: Vec::new(),
+                templates: Vec::new(),
+            };
+        }
         if is_variant("more-resources") {
             uris.push("world://more");
         }
@@ -176,13 +182,14 @@ impl tools::Guest for World {
             tool("speak", Execution::Auto),
             tool("speak_task", Execution::Task),
             tool("touch", Execution::Inline),
+            tool("touch_task", Execution::Task),
         ]
     }
 
     fn call_tool(name: String, arguments: String) -> Result<Output, ToolError> {
         let arguments: Value = serde_json::from_str(&arguments).unwrap();
         match name.as_str() {
-            "touch" => {
+            "touch" | "touch_task" => {
                 for uri in arguments["uris"].as_array().unwrap() {
                     control::resource_updated(uri.as_str().unwrap());
                 }
