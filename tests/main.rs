@@ -8,6 +8,7 @@ mod connections;
 mod detached;
 mod durability;
 mod endurance;
+mod foreign;
 mod grants;
 mod hot;
 mod interleaving;

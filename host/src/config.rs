@@ -127,6 +127,9 @@ impl Config {
             .check()
             .map_err(|(name, message)| invalid(&["limits", name], message))?;
         check_tokens(&file.tenant).map_err(|message| invalid(&["tenant"], message))?;
+        check_hosts(&file.allowed_hosts).map_err(|message| invalid(&["allowed_hosts"], message))?;
+        check_origins(&file.allowed_origins)
+            .map_err(|message| invalid(&["allowed_origins"], message))?;
 
         let given = file
             .plugin
@@ -263,6 +266,37 @@ fn check_tokens(tenants: &[TenantEntry]) -> Result<(), String> {
         )),
         None => Ok(()),
     }
+}
+
+/// A name that no request can have would look like a rule and be none; a pattern would let a web
+/// page choose the name it is served under.
+fn check_hosts(hosts: &[String]) -> Result<(), String> {
+    match hosts.iter().find(|host| !is_authority(host)) {
+        Some(host) => Err(format!(
+            "`{host}` is no host; allowed_hosts has names and addresses one by one, with or without \
+             a port, like tools.example.com"
+        )),
+        None => Ok(()),
+    }
+}
+
+fn check_origins(origins: &[String]) -> Result<(), String> {
+    let is_origin = |origin: &str| {
+        origin.split_once("://").is_some_and(|(scheme, rest)| {
+            scheme.parse::<http::uri::Scheme>().is_ok() && is_authority(rest)
+        })
+    };
+    match origins.iter().find(|origin| !is_origin(origin)) {
+        Some(origin) => Err(format!(
+            "`{origin}` is no origin; allowed_origins has them one by one and as browsers send them, \
+             like https://app.example.com"
+        )),
+        None => Ok(()),
+    }
+}
+
+fn is_authority(text: &str) -> bool {
+    !text.contains(['*', '@']) && text.parse::<http::uri::Authority>().is_ok()
 }
 
 /// Puts the parser's finding at its line; an unknown key gets the one that was probably meant.

@@ -44,13 +44,30 @@ impl Place {
         self
     }
 
+    /// Gives up the compiled code that it shares with other places.
+    pub fn with_own_code(self) -> anyhow::Result<Place> {
+        let components = self.data().join("components");
+        std::fs::remove_file(&components)?;
+        std::fs::create_dir(&components)?;
+        Ok(self)
+    }
+
+    /// Where plugins are looked for.
+    pub fn plugins(&self) -> PathBuf {
+        self.dir.path().to_owned()
+    }
+
+    pub fn config(&self) -> PathBuf {
+        self.dir.path().join("longshore.toml")
+    }
+
     pub fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
     /// Starts a host and waits until it listens.
     pub async fn start(&self) -> anyhow::Result<Host> {
-        let config = self.dir.path().join("longshore.toml");
+        let config = self.config();
         std::fs::write(&config, &self.limits)?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_longshore"));
         command.arg("serve").arg("--config").arg(config);

@@ -15,8 +15,12 @@ mod machine;
 mod memory;
 mod message;
 mod neighbours;
+mod peer;
+mod plugins;
 mod reads;
 mod recovery;
+mod sandbox;
+mod streams;
 mod table;
 mod wire;
 
@@ -43,7 +47,7 @@ const LONG: Effort = Effort {
     stored_tasks_max: 100_000,
 };
 
-const PARTS: &str = "abcdefghi";
+const PARTS: &str = "abcdefghijklm";
 
 const USAGE: &str = "\
 usage: cargo bench -- [--long] [PART…]
@@ -51,7 +55,9 @@ usage: cargo bench -- [--long] [PART…]
   b  durable tools/call against the store    f  calls a second, hostile neighbours
   c  inline call against tools/list          g  resume after SIGKILL, restart with many tasks
   d  from a cancel to `cancelled`            h  bytes on disk of a task's life
-  i  from an answer to the tool's next word";
+  i  from an answer to the tool's next word  j  calls and reads against an rmcp server
+  k  plugins: adding, starting with 50        l  the sandbox against the same function without it
+  m  5,000 open streams, sessions";
 
 fn main() -> anyhow::Result<()> {
     let mut effort = QUICK;
@@ -60,6 +66,7 @@ fn main() -> anyhow::Result<()> {
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             bare::FLAG => return bare::serve(arguments.next()),
+            peer::FLAG => return peer::serve(),
             "--long" => effort = LONG,
             // Cargo says so to every benchmark.
             "--bench" => {}
@@ -91,7 +98,11 @@ async fn measure(parts: &str, effort: Effort) -> anyhow::Result<()> {
             'f' => neighbours::measure(effort, &mut table).await?,
             'g' => recovery::measure(effort, &mut table).await?,
             'h' => disk::measure(&mut table).await?,
-            _ => answer::measure(effort, &mut table).await?,
+            'i' => answer::measure(effort, &mut table).await?,
+            'j' => peer::measure(effort, &mut table).await?,
+            'k' => plugins::measure(effort, &mut table).await?,
+            'l' => sandbox::measure(effort, &mut table).await?,
+            _ => streams::measure(&mut table).await?,
         }
     }
     println!("{}", machine::describe()?);

@@ -13,7 +13,7 @@ use crate::{bare, machine, message};
 const CONNECTIONS: usize = 32;
 
 /// Short turns, so that what else the machine does falls on both sides alike.
-const RIDE: Duration = Duration::from_millis(120);
+pub const RIDE: Duration = Duration::from_millis(120);
 
 pub async fn measure(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
     let place = Place::new()?;
@@ -82,15 +82,16 @@ async fn compare(
     Ok(())
 }
 
-struct Side {
-    fleet: Fleet,
-    rates: Samples,
+/// One of two servers that are asked in turns.
+pub struct Side {
+    pub fleet: Fleet,
+    pub rates: Samples,
     /// Processor time of the server a request, µs.
-    costs: Samples,
+    pub costs: Samples,
 }
 
 impl Side {
-    async fn new(host: &Host, request: &[u8]) -> anyhow::Result<Side> {
+    pub async fn new(host: &Host, request: &[u8]) -> anyhow::Result<Side> {
         Ok(Side {
             fleet: Fleet::open(host.address, CONNECTIONS, request.to_vec()).await?,
             rates: Samples::default(),
@@ -98,7 +99,7 @@ impl Side {
         })
     }
 
-    async fn round(&mut self, host: &Host) -> anyhow::Result<()> {
+    pub async fn round(&mut self, host: &Host) -> anyhow::Result<()> {
         let before = machine::processor_time(host.pid())?;
         let ridden = self.fleet.ride(RIDE).await?;
         let used = machine::processor_time(host.pid())? - before;

@@ -66,7 +66,7 @@ async fn a_killed_guest_ends_also_in_a_busy_loop_or_asleep() {
     let mut one = limits();
     one.instances_max = 1;
     let host = Fixture::with(one, |_| Grants::default()).await;
-    for tool in ["spin", "sleep"] {
+    for tool in ["spin", "fill", "sleep"] {
         let mut call = host.start(tool, "").await;
         // It runs once it had the only place; a second call would wait for it.
         let waits = tokio::time::timeout(Duration::from_millis(50), call.outcome()).await;

@@ -2,8 +2,10 @@
 //! guest hurts anything but itself (I5, I6).
 
 mod behaviour;
+mod crafted;
 mod egress;
 mod fixture;
 mod hostile;
 mod loading;
 mod neighbours;
+mod published;

@@ -1,6 +1,7 @@
 //! Whatever one tenant's guests do, another tenant is answered meanwhile (I6), over real HTTP. What
 //! is waited for are states: a host that stands still fails by never getting there.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use longshore_guests::{PROBE, SCRIPT};
@@ -14,7 +15,7 @@ use crate::harness::{Client, Host, Setup};
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// Two tenants, and a host with an attacker's plugin and a harmless one.
-fn setup() -> Setup {
+pub fn setup() -> Setup {
     let tenants: String = ["mallory", "alice"]
         .iter()
         .map(|name| {
@@ -36,13 +37,13 @@ fn setup() -> Setup {
 }
 
 /// The tenant who wants nothing but answers.
-struct Neighbour {
+pub struct Neighbour {
     client: Client,
     task: String,
 }
 
 impl Neighbour {
-    async fn of(host: &Host) -> Neighbour {
+    pub async fn of(host: &Host) -> Neighbour {
         let client = host.client().with_token("alice");
         let operations = json!([{"do": "confirm", "key": "go", "message": "Go on?"}]);
         let task = client
@@ -53,7 +54,7 @@ impl Neighbour {
     }
 
     /// Is answered in every way there is.
-    async fn is_answered(&self) {
+    pub async fn is_answered(&self) {
         let answers = async {
             let listed = self.client.request("tools/list", json!({})).await.result();
             assert!(
@@ -164,6 +165,60 @@ async fn each_attack_ends_with_its_words_while_a_neighbour_is_answered() {
 }
 
 #[tokio::test]
+async fn a_flood_of_steps_ends_with_its_words_while_a_neighbour_is_answered() {
+    let setup = setup();
+    let host = setup.start().await;
+    let neighbour = Neighbour::of(&host).await;
+    // As a task every step would wait for the disk; within the call they are kept in memory.
+    let mallory = host.client().with_token("mallory").without_tasks();
+    for (tool, count, expected) in [
+        ("steps", 10_001, "at most 10000 steps"),
+        ("steps-huge", 17, "steps of 16777216 bytes"),
+    ] {
+        let attacker = mallory.clone();
+        let attack = tokio::spawn(async move { words(&attacker, tool, json!({"n": count})).await });
+        neighbour.is_answered().await;
+        let words = attack.await.unwrap();
+        assert!(words.contains(expected), "{tool}: {words}");
+        neighbour.is_answered().await;
+    }
+}
+
+/// Everything at once that a tenant may run, each doing the same for as long as it is let.
+#[tokio::test]
+async fn a_tenant_full_of_floods_and_blocked_calls_keeps_nobody_waiting() {
+    const ATTACKERS: usize = 8;
+    let setup = setup();
+    let host = setup.start().await;
+    let neighbour = Neighbour::of(&host).await;
+    let mallory = host.client().with_token("mallory");
+    for (tool, ends) in [
+        ("print", "stopped by force"),
+        ("progress", "stopped by force"),
+        ("steps", "asked for it"),
+        ("sleep", "stopped by force"),
+        ("fill", "stopped by force"),
+    ] {
+        let mut tasks = Vec::new();
+        for _ in 0..ATTACKERS {
+            tasks.push(mallory.start(tool, json!({"n": 4_000_000_000_u32})).await);
+        }
+        for _ in 0..2 {
+            neighbour.is_answered().await;
+        }
+        for id in &tasks {
+            assert_eq!(mallory.cancel(id).await.code(), 0, "{tool}");
+        }
+        neighbour.is_answered().await;
+        for id in &tasks {
+            let task = mallory.until_status(id, "cancelled").await;
+            let message = task["statusMessage"].as_str().unwrap();
+            assert!(message.contains(ends), "{tool}: {message}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_compile_bomb_costs_its_own_process_only() {
     let setup = setup();
     let host = setup.start().await;
@@ -217,7 +272,12 @@ async fn a_hostile_schema_is_refused_and_serves_nobody() {
 
 /// Why the host says it does not serve a plugin.
 fn failure(setup: &Setup, plugin: &str) -> Option<String> {
-    let text = std::fs::read(setup.path("data/serving.json")).ok()?;
-    let serving: Value = serde_json::from_slice(&text).ok()?;
-    serving["failures"][plugin].as_str().map(str::to_owned)
+    failures(setup).remove(plugin)
+}
+
+/// All plugins that the host says it does not serve, and why.
+pub fn failures(setup: &Setup) -> BTreeMap<String, String> {
+    let text = std::fs::read(setup.path("data/serving.json")).unwrap_or_default();
+    let serving: Value = serde_json::from_slice(&text).unwrap_or_default();
+    serde_json::from_value(serving["failures"].clone()).unwrap_or_default()
 }

@@ -261,4 +261,43 @@ mod tests {
     fn a_manifest_without_a_component_is_refused() {
         assert_snapshot!(error("name = \"a\"\nversion = \"1\"\n"), @"plugin.toml:1: missing field `component`");
     }
+
+    /// Pieces of a manifest, so that a random order of them is one now and then.
+    fn any_manifest() -> impl proptest::strategy::Strategy<Value = String> {
+        use proptest::prelude::*;
+        let piece = prop_oneof![
+            8 => prop::sample::select(vec![
+                "name = \"a\"\n",
+                "version = \"1\"\n",
+                "component = \"a.wasm\"\n",
+                "[grants]\n",
+                "http = [{ host = \"https://a.example/v1/\", why = \"w\" }]\n",
+                "directories = [{ name = \"d\", access = \"write\", why = \"w\" }]\n",
+                "environment = [{ name = \"E\", why = \"w\" }]\n",
+                "secrets = [{ name = \"S\", why = \"w\" }]\n",
+                "component = \"../a.wasm\"\n",
+                "[[grants.http]]\nhost = \"",
+                "why = ",
+                "\"\n",
+            ]).prop_map(str::to_owned),
+            1 => ".{0,6}",
+        ];
+        prop::collection::vec(piece, 0..10).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_manifest_or_refused_in_words(text in any_manifest(), noise: String) {
+            for text in [text, noise] {
+                match Manifest::parse(&text, Path::new("plugin.toml")) {
+                    Ok(manifest) => {
+                        proptest::prop_assert!(is_plugin_name(&manifest.name));
+                        // Beside its manifest, wherever that is.
+                        proptest::prop_assert_eq!(manifest.component.components().count(), 1);
+                    }
+                    Err(error) => proptest::prop_assert!(!error.to_string().is_empty()),
+                }
+            }
+        }
+    }
 }

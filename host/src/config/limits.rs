@@ -132,7 +132,7 @@ impl Default for Limits {
             memory_max_bytes: 64 * MIB,
             component_max_bytes: 32 * MIB,
             component_keep_ms: DAY_MS,
-            compile_timeout_ms: 60 * SECOND_MS,
+            compile_timeout_ms: 120 * SECOND_MS,
             compile_memory_max_bytes: 4 * GIB,
             result_max_bytes: MIB,
             result_kept_max_bytes: 64 * MIB,

@@ -60,6 +60,8 @@ fn a_mistake_is_shown_with_its_line_and_what_would_be_right() {
     assert_snapshot!(error("[limits]\ntask_ttl_max_ms = 2000\n"), @"etc/longshore.toml:1: task_ttl_default_ms is 86400000, more than task_ttl_max_ms, 2000");
     assert_snapshot!(error("[[tenant]]\nname = \"Acme Inc\"\ntoken_sha256 = \"\"\n"), @"etc/longshore.toml:2: `Acme Inc` names no tenant: a tenant name is 1 to 64 of a-z, 0-9, `-` and `_`");
     assert_snapshot!(error("[[tenant]]\nname = \"acme\"\ntoken_sha256 = \"secret\"\n"), @"etc/longshore.toml:3: token_sha256 is the SHA-256 of a token, 64 hexadecimal digits; `longshore tenant add NAME` writes it");
+    assert_snapshot!(error("allowed_hosts = [\"a.example\", \"*\"]\n"), @"etc/longshore.toml:1: `*` is no host; allowed_hosts has names and addresses one by one, with or without a port, like tools.example.com");
+    assert_snapshot!(error("allowed_origins = [\"*\"]\n"), @"etc/longshore.toml:1: `*` is no origin; allowed_origins has them one by one and as browsers send them, like https://app.example.com");
     assert_snapshot!(error("[plugin.a]\ngrant.http = []\n"), @"etc/longshore.toml:2: unknown key `grant`, did you mean `grants`? Known here: grants");
     assert_snapshot!(error("[plugin.a.grants]\nhttp = [\n  \"a.example\",\n  \"*.example.com\",\n]\n"), @"etc/longshore.toml:2: `*.example.com` gives a pattern of hosts; name each host");
     assert_snapshot!(error("[plugin.a.grants]\nhttp = [\"https://a.example/v1\"]\n"), @"etc/longshore.toml:2: the path of `https://a.example/v1` must end with `/`: as a prefix it would also allow longer names");
@@ -71,6 +73,38 @@ fn a_mistake_is_shown_with_its_line_and_what_would_be_right() {
     assert_snapshot!(granting("state = { quota_keys = 0 }"), @"etc/longshore.toml:2: quota_keys is 0; it must be from 1 to 1000000");
     assert_snapshot!(granting("directories.out = { path = \"out\", access = \"write\", quota_bytes = 7 }"), @"etc/longshore.toml:2: quota_bytes is 7; 4096 is the least a file takes");
     assert_snapshot!(granting("ask = { http = [\"ftp://a.example\"] }"), @"etc/longshore.toml:2: `ftp://a.example` has a scheme other than http and https");
+}
+
+#[test]
+fn hosts_and_origins_are_names_that_a_request_can_have() {
+    for (host, fits) in [
+        ("tools.example.com", true),
+        ("10.0.0.5:8080", true),
+        ("[::1]:80", true),
+        ("*", false),
+        ("*.example.com", false),
+        ("http://a.example", false),
+        ("user@a.example", false),
+        ("a.example/mcp", false),
+        ("", false),
+    ] {
+        assert_eq!(check_hosts(&[host.to_owned()]).is_ok(), fits, "{host}");
+    }
+    for (origin, fits) in [
+        ("https://app.example.com", true),
+        ("http://10.0.0.5:8080", true),
+        ("*", false),
+        ("null", false),
+        ("app.example.com", false),
+        ("https://*.example.com", false),
+        ("https://app.example.com/", false),
+    ] {
+        assert_eq!(
+            check_origins(&[origin.to_owned()]).is_ok(),
+            fits,
+            "{origin}"
+        );
+    }
 }
 
 #[test]

@@ -23,12 +23,21 @@ pub struct Accepts {
 /// A web page can make a browser send a request to this machine under the page's own name (DNS
 /// rebinding); so only names that are known to be this host's are served.
 pub fn check_host(headers: &HeaderMap, uri: &Uri, options: &HttpOptions) -> Result<(), TurnedAway> {
+    if headers.get_all(HOST).iter().count() > 1 {
+        return Err(TurnedAway::new(
+            StatusCode::BAD_REQUEST,
+            "a request has one Host header",
+        ));
+    }
     let named = uri
         .authority()
         .map(Authority::as_str)
         .or_else(|| headers.get(HOST).and_then(|host| host.to_str().ok()))
         .unwrap_or_default();
-    let is_allowed = named.parse::<Authority>().is_ok_and(|authority| {
+    // Of `a@b` some readers take one for the host and some the other; RFC 9110, 7.2 has no user.
+    let authority = named.parse::<Authority>().ok();
+    let authority = authority.filter(|_| !named.contains('@'));
+    let is_allowed = authority.is_some_and(|authority| {
         is_loopback(authority.host())
             || options.allowed_hosts.iter().any(|allowed| {
                 allowed.eq_ignore_ascii_case(authority.as_str())
@@ -57,6 +66,7 @@ pub fn check_origin(headers: &HeaderMap, options: &HttpOptions) -> Result<(), Tu
         let is_local = origin
             .split_once("://")
             .filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
+            .filter(|(_, rest)| !rest.contains('@'))
             .and_then(|(_, rest)| rest.parse::<Authority>().ok())
             .is_some_and(|authority| is_loopback(authority.host()));
         let is_allowed = options
@@ -254,10 +264,18 @@ mod tests {
             "10.0.0.5:8081",
             "0.0.0.0",
             "user@localhost.evil",
+            "user@localhost",
+            "user@127.0.0.1:4000",
+            "user:secret@tools.example.com",
+            "localhost@evil.example.com",
             "a b",
         ] {
             assert!(!check(host), "{host}");
         }
+        let mut twice = with(HOST, "localhost");
+        twice.append(HOST, "localhost".parse().unwrap());
+        let refused = check_host(&twice, &Uri::from_static("/mcp"), &options()).unwrap_err();
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST);
         let none = HeaderMap::new();
         assert!(check_host(&none, &Uri::from_static("/mcp"), &options()).is_err());
         let absolute = Uri::from_static("http://evil.example.com/mcp");
@@ -282,6 +300,7 @@ mod tests {
             "http://evil.example.com",
             "http://localhost.evil.example.com",
             "file://localhost",
+            "http://user@localhost",
             "http://app.example.com",
             "https://app.example.com:8443",
         ] {

@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 
 use super::call::{self, Answering};
 use super::envelope::{Request, parse, text_of};
-use super::error::Refusal;
+use super::error::{Refusal, shortened};
 use super::notice::Notice;
 use super::request_state::{Binding, Sealer};
 use super::tell::hear;
-use super::{Method, Output, tasks};
+use super::{Method, Output, members, tasks};
 use crate::service::{AskRequest, Service, Subject, Wanted};
 use crate::task::TenantId;
 
@@ -160,8 +160,15 @@ fn read_texts(raw: Option<&RawValue>, at: &str) -> Result<Vec<(String, String)>,
     let Some(raw) = raw else {
         return Ok(Vec::new());
     };
-    let texts: BTreeMap<String, String> = serde_json::from_str(raw.get()).map_err(|error| {
-        Refusal::InvalidParams(format!("{at} has to be an object of strings ({error})"))
-    })?;
+    let mut texts = BTreeMap::new();
+    for (key, value) in members::read(raw, at).map_err(Refusal::InvalidParams)? {
+        let Value::String(text) = value else {
+            return Err(Refusal::InvalidParams(format!(
+                "{at} has to be an object of strings, and `{}` is none",
+                shortened(&key)
+            )));
+        };
+        texts.insert(key, text);
+    }
     Ok(texts.into_iter().collect())
 }

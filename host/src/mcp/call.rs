@@ -19,7 +19,7 @@ use super::notice::{Notice, Told};
 use super::request_state::{Binding, Sealer};
 use super::tell::{Meter, hear, reported, said, write_message};
 use super::wire::{self, Object};
-use super::{Method, Output, RequestId, headers as mirrored, tasks};
+use super::{Method, Output, RequestId, headers as mirrored, members, tasks};
 use crate::service::{CallError, CallRequest, Message, PendingCall, Reply, Service};
 use crate::task::{CallResult, Progress, TenantId};
 
@@ -137,9 +137,7 @@ fn read_arguments(request: &Request) -> Result<Map<String, Value>, Refusal> {
     let Some(raw) = request.params.arguments else {
         return Ok(Map::new());
     };
-    serde_json::from_str(raw.get()).map_err(|error| {
-        Refusal::InvalidParams(format!("params.arguments has to be an object ({error})"))
-    })
+    members::read(raw, "params.arguments").map_err(Refusal::InvalidParams)
 }
 
 pub fn read_state(request: &Request) -> Result<Option<String>, Refusal> {

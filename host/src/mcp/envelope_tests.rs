@@ -338,18 +338,75 @@ proptest! {
     #[test]
     fn whatever_comes_is_a_request_or_refused_in_words(
         noise: Vec<u8>,
-        at: prop::sample::Index,
-        bytes in proptest::collection::vec(any::<u8>(), 0..8),
+        edits in edits(),
+        call: bool,
     ) {
-        let mut body =
-            whole(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{META,"name":"a"}}"#)
-                .into_bytes();
-        let at = at.index(body.len());
-        body.splice(at..at, bytes);
-        for body in [&noise, &body] {
-            if let Err(Rejection { refusal, .. }) = read(body, None) {
-                prop_assert!(!refusal.face().message.is_empty());
+        let message = match call {
+            true => r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{META,"name":"a"}}"#,
+            false => r#"{"id":"\u00e9","params":{"taskId":"x",META},"method":"tasks/get","jsonrpc":"2.0"}"#,
+        };
+        let harmed = edited(whole(message).as_bytes(), &edits);
+        for body in [&noise, &harmed] {
+            let _ = Head::read(body);
+            let _ = is_handshake(body);
+            match read(body, None) {
+                Err(Rejection { refusal, .. }) => {
+                    prop_assert!(!refusal.face().message.is_empty());
+                }
+                // What is taken is what other readers of JSON find there, unless they refuse a number
+                // or an escape in a part that nobody reads.
+                Ok(taken) => {
+                    let Ok(found) = serde_json::from_slice::<serde_json::Value>(body) else {
+                        continue;
+                    };
+                    prop_assert_eq!(&found["jsonrpc"], "2.0");
+                    if let Some(request) = taken {
+                        prop_assert_eq!(&found["method"], request.method.as_str());
+                        let id: serde_json::Value = serde_json::from_str(request.id.as_json()).unwrap();
+                        prop_assert_eq!(&found["id"], &id);
+                    }
+                }
             }
         }
     }
+}
+
+/// Places in a message, each with what is put there and how much is taken away.
+fn edits() -> impl Strategy<Value = Vec<(prop::sample::Index, usize, Vec<u8>)>> {
+    let piece = prop_oneof![
+        prop::sample::select(vec![
+            "{",
+            "}",
+            "[",
+            "]",
+            "\"",
+            ",",
+            ":",
+            "null",
+            "1e9",
+            "-",
+            "\\u0000",
+            "\\ud800",
+            "\"id\":2,",
+            "\"params\":{},",
+            "\"method\":\"tools/list\",",
+            "\"_meta\":{},",
+            " ",
+            "\u{feff}",
+        ])
+        .prop_map(|text| text.as_bytes().to_vec()),
+        prop::collection::vec(any::<u8>(), 0..4),
+        (1_usize..150).prop_map(|depth| vec![b'['; depth]),
+    ];
+    prop::collection::vec((any::<prop::sample::Index>(), 0_usize..4, piece), 0..4)
+}
+
+fn edited(message: &[u8], edits: &[(prop::sample::Index, usize, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = message.to_vec();
+    for (at, taken, put) in edits {
+        let at = at.index(bytes.len() + 1);
+        let end = (at + taken).min(bytes.len());
+        bytes.splice(at..end, put.iter().copied());
+    }
+    bytes
 }

@@ -17,6 +17,7 @@ mod lines;
 mod list;
 mod listen;
 mod measure;
+mod members;
 mod notice;
 mod request_state;
 mod status;

@@ -4,11 +4,11 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::Output;
 use super::envelope::{Request, text_of};
 use super::error::{Refusal, write_guest_error};
 use super::list;
 use super::wire::{self, Object};
+use super::{Output, members};
 use crate::service::{Service, TaskView};
 use crate::task::{Ask, Ending, InputRequest, Phase, Status, Task, TaskId, TenantId};
 
@@ -102,11 +102,9 @@ pub fn read_responses(request: &Request) -> Result<Option<Map<String, Value>>, R
     let Some(raw) = request.params.input_responses else {
         return Ok(None);
     };
-    serde_json::from_str(raw.get()).map(Some).map_err(|error| {
-        Refusal::InvalidParams(format!(
-            "params.inputResponses has to be an object ({error}); example: {RESPONSES_EXAMPLE}"
-        ))
-    })
+    members::read(raw, "params.inputResponses")
+        .map(Some)
+        .map_err(|what| Refusal::InvalidParams(format!("{what}; example: {RESPONSES_EXAMPLE}")))
 }
 
 /// The id the client sent. What cannot be an id of ours is an unknown task, for the service to say.

@@ -517,7 +517,11 @@ fn any_schema() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    // Fewer than usual, because each compiles a validator; `PROPTEST_CASES` asks for more.
+    #![proptest_config(match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(64),
+    })]
 
     #[test]
     fn any_schema_is_taken_or_refused_in_words(mut schema in any_schema(), value in any_schema()) {

@@ -27,11 +27,14 @@ pub enum LoadError {
          released toolchain for WASI 0.2"
     )]
     UnknownEncoding([u8; 4]),
-    #[error("the component is not valid: {0}")]
+    #[error(
+        "the component is not valid, or has what this host does not know: {0}; build it for WASI 0.2 \
+         with a released toolchain"
+    )]
     Invalid(String),
     #[error(
         "compiling the component took longer than {}; make its largest functions smaller, or raise \
-         `compile_timeout`",
+         `compile_timeout_ms`",
         humantime::format_duration(*.0)
     )]
     CompileTime(Duration),

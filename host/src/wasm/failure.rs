@@ -75,9 +75,20 @@ pub(super) fn explain(error: &wasmtime::Error, guest: &Guest) -> String {
         "the tool handed more data to its host at once than is allowed".to_owned()
     } else if text.contains("handle limit") || text.contains("resource table has no free keys") {
         "the tool holds too many handles (files, streams, requests) at once".to_owned()
+    } else if is_malformed(&text) {
+        format!("the tool handed its host what is no value of the contract ({text})")
     } else {
         "the tool failed inside a call to its host; the task's log has the details".to_owned()
     }
+}
+
+/// Whether the engine could not read what a guest handed over. These texts are the engine's own;
+/// others may name what only the operator should see.
+fn is_malformed(text: &str) -> bool {
+    let ends = ["out of bounds", "out of bounds of memory", "not aligned"];
+    text.contains("pointer") && ends.iter().any(|end| text.ends_with(end))
+        || text.starts_with("unexpected discriminant")
+        || text.starts_with("invalid utf-8 sequence")
 }
 
 fn explain_trap(trap: Trap, guest: &Guest) -> String {

@@ -119,4 +119,39 @@ mod tests {
         );
         assert_eq!(lines(&long).await, [Line::TooLong]);
     }
+
+    /// What [`Lines`] gives for all of `bytes`, written the simple way.
+    fn expected(bytes: &[u8]) -> Vec<Line> {
+        let mut pieces: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+        let last = pieces.pop().unwrap_or_default();
+        let mut lines: Vec<Line> = pieces.into_iter().map(whole).collect();
+        lines.retain(|line| !matches!(line, Line::Message(text) if text.trim_ascii().is_empty()));
+        if !last.is_empty() {
+            lines.push(whole(last));
+        }
+        lines
+    }
+
+    fn whole(piece: &[u8]) -> Line {
+        match piece.len() {
+            0..=8 => Line::Message(piece.to_vec()),
+            _ => Line::TooLong,
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_the_lines_they_look_like(bytes in "[ab \r\n]{0,60}", size in 1_usize..12) {
+            let mut lines = Lines::new(tokio::io::BufReader::with_capacity(size, bytes.as_bytes()), 8);
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let mut all = Vec::new();
+            loop {
+                match runtime.block_on(lines.next()).unwrap() {
+                    Line::End => break,
+                    line => all.push(line),
+                }
+            }
+            proptest::prop_assert_eq!(all, expected(bytes.as_bytes()));
+        }
+    }
 }

@@ -16,7 +16,7 @@ struct Probe;
 
 export!(Probe);
 
-const TOOLS: [&str; 33] = [
+const TOOLS: [&str; 34] = [
     "echo",
     "spin",
     "allocate",
@@ -50,6 +50,7 @@ const TOOLS: [&str; 33] = [
     "fetch-secret",
     "fetch-target",
     "fetch-echo",
+    "fill",
 ];
 
 impl Guest for Probe {
@@ -63,6 +64,13 @@ impl Guest for Probe {
             "spin" => loop {
                 black_box(&name);
             },
+            "fill" => {
+                let mut kept = vec![0_u8; 16 << 20];
+                loop {
+                    kept.fill(1);
+                    black_box(&kept);
+                }
+            }
             "allocate" => {
                 let mut kept: Vec<Vec<u8>> = Vec::new();
                 loop {

@@ -1,0 +1,11 @@
+;; Returns a tool whose name is no text.
+(module
+    (memory (export "memory") 1)
+    (data (i32.const 8) "\00\04\00\00\01\00\00\00")
+    (data (i32.const 1024) "\00\08\00\00\02\00\00\00")
+    (data (i32.const 2048) "\ff\fe")
+    (func (export "longshore:plugin/tools@0.1.0#list-tools") (result i32) (i32.const 8))
+    (func (export "longshore:plugin/tools@0.1.0#call-tool")
+        (param i32 i32 i32 i32) (result i32)
+        unreachable)
+    (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024)))
