@@ -156,6 +156,21 @@
 //! error. [`fail!`] does so with words of your own. [`Error::invalid_arguments`] and
 //! [`Error::rpc`] refuse the call itself, and a task then ends failed.
 //!
+//! # What outlives a task
+//!
+//! A plugin that asks for the grant `state` keeps small values of each tenant, durable and shared by
+//! all its runs. [`State::update`] changes one together with the others:
+//!
+//! ```
+//! # use longshore_plugin::prelude::*;
+//! # fn main() -> Result<()> {
+//! # let host = longshore_plugin::testing::Host::new();
+//! # let ctx = host.context();
+//! let runs = ctx.state().update("runs", |runs: Option<u64>| Ok(runs.unwrap_or(0) + 1))?;
+//! assert_eq!(runs, 1);
+//! # Ok(()) }
+//! ```
+//!
 //! # Cancel
 //!
 //! A cancel reaches a tool at a checkpoint, a step or a question, as [`Error::Stopped`]; `?` ends

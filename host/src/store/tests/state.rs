@@ -61,7 +61,8 @@ async fn a_value_changes_only_from_the_one_that_is_expected() {
         expected: Some(expected.map(<[u8]>::to_vec)),
         value: value.map(<[u8]>::to_vec),
     };
-    let table: [(Option<&[u8]>, Option<&[u8]>, bool); 5] = [
+    type Case<'a> = (Option<&'a [u8]>, Option<&'a [u8]>, bool);
+    let table: [Case; 5] = [
         (Some(b"1"), Some(b"2"), false),
         (None, Some(b"1"), true),
         (None, Some(b"2"), false),

@@ -123,7 +123,7 @@ impl Egress {
         let permission = self.permission.take();
         let method = request.method();
         let refuse = |error: Error, note: String| {
-            tracing::debug!(%method, note, "guest request refused");
+            tracing::debug!(caller = %self.caller, %method, note, "guest request refused");
             self.log.note(&note);
             Err(error)
         };
