@@ -8,6 +8,7 @@ mod connections;
 mod detached;
 mod durability;
 mod endurance;
+mod grants;
 mod hot;
 mod interleaving;
 mod layering;

@@ -265,3 +265,17 @@ async fn parts_of_a_large_result_are_their_tenants() {
     assert!(foreign.1.contains("no resource"), "{foreign:?}");
     assert_eq!((foreign.0, foreign.1.replace(&uri, &unknown)), nothing);
 }
+
+#[tokio::test]
+async fn what_a_plugin_keeps_for_one_tenant_is_not_there_for_another() {
+    let two = Two::new(scripts().configure("[plugin.script.grants]\nstate = true")).await;
+    let host = two.setup.start().await;
+    let [owner, other] = two.clients(&host);
+    let kept = json!({"script": [{"do": "keep", "key": "mine", "bytes": 9}]});
+    owner.call("script_inline", kept).await;
+    let keys = json!({"script": [{"do": "keys", "prefix": ""}]});
+    for (client, expected) in [(owner, "mine"), (other, "")] {
+        let result = client.call("script_inline", keys.clone()).await;
+        assert_eq!(result["content"][0]["text"], expected, "{result:#}");
+    }
+}

@@ -197,6 +197,7 @@ mod schema;
 #[rustfmt::skip]
 #[doc(hidden)]
 pub mod server_bindings;
+mod state;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod tool;
@@ -217,6 +218,7 @@ pub use output::{Content, IntoOutput, Output, ResourceBody, Structured};
 pub use prompt::{Conversation, Message, Prompt, Role, prompt};
 pub use resource::{Resource, Template, resource, template};
 pub use schema::form as form_schema;
+pub use state::State;
 pub use tool::{Execution, NoArguments, Recovery, Tool, tool};
 
 /// What nearly every tool needs.

@@ -123,3 +123,35 @@ async fn a_changed_result_is_not_given_out_and_the_check_finds_it() {
         (1, &json!({"changed_file": 1}))
     );
 }
+
+#[tokio::test]
+async fn a_changed_part_of_a_large_result_is_told_and_the_others_are_given() {
+    let setup = setup().configure("memory_max_bytes = 268435456");
+    let host = setup.start().await;
+    let client = host.client();
+    let repeats = json!([{"do": "repeat", "text": "0123456789", "times": 300_000}]);
+    let id = start(&client, repeats).await;
+    let task = client.until_status(&id, "completed").await;
+    let blocks = task["result"]["content"].as_array().unwrap().iter();
+    let uris: Vec<&Value> = blocks.filter_map(|block| block.get("uri")).collect();
+    assert_eq!(uris.len(), 3);
+    // The last is the only one of its size.
+    let of_task = |file: &PathBuf| file.parent().unwrap().ends_with(&id);
+    let mut parts = files(&setup.path("data/store/bodies"));
+    parts.retain(of_task);
+    let size = |file: &PathBuf| fs::metadata(file).unwrap().len();
+    parts.sort_by_key(size);
+    let last = parts.iter().find(|file| size(file) > 500_000).unwrap();
+    let mut bytes = fs::read(last).unwrap();
+    bytes[LARGE] ^= 1;
+    fs::write(last, bytes).unwrap();
+
+    for uri in &uris[..2] {
+        let reply = client.request("resources/read", json!({"uri": uri})).await;
+        assert!(reply.result()["contents"][0]["text"].is_string());
+    }
+    let reply = client
+        .request("resources/read", json!({"uri": uris[2]}))
+        .await;
+    insta::assert_snapshot!(reply.body["error"]["message"].as_str().unwrap(), @"the stored part of a result can't be used: its file does not hold what was written; call the tool again");
+}

@@ -18,6 +18,7 @@ pub struct Setup {
     dir: TempDir,
     config: String,
     log: Option<String>,
+    environment: Vec<(String, String)>,
 }
 
 impl Setup {
@@ -27,6 +28,7 @@ impl Setup {
             dir: tempfile::tempdir().unwrap(),
             config: String::new(),
             log: None,
+            environment: Vec::new(),
         };
         for (name, built) in plugins {
             let folder = setup.path("plugins").join(name);
@@ -55,6 +57,12 @@ impl Setup {
     pub fn configure(mut self, toml: &str) -> Setup {
         self.config.push_str(toml);
         self.config.push('\n');
+        self
+    }
+
+    /// Sets a variable of the host's own environment.
+    pub fn environment(mut self, name: &str, value: &str) -> Setup {
+        self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -90,6 +98,7 @@ impl Setup {
         command.arg(name).arg("--config").arg(config);
         command.arg("--data-dir").arg(self.path("data"));
         command.arg("--plugins").arg(self.path("plugins"));
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.kill_on_drop(true);
         command
     }

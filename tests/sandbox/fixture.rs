@@ -57,6 +57,8 @@ pub fn limits() -> SandboxLimits {
         result_max_bytes: MIB,
         result_kept_max_bytes: MIB,
         log_max_bytes: 64 << 10,
+        state_max_bytes: MIB as u64,
+        state_keys_max: 1_000,
         threads: 2,
     }
 }

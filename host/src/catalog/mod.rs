@@ -230,6 +230,8 @@ pub fn sandbox_limits(limits: &Limits) -> SandboxLimits {
         result_max_bytes: size(limits.result_max_bytes),
         result_kept_max_bytes: size(limits.result_kept_max_bytes),
         log_max_bytes: size(limits.log_max_bytes),
+        state_max_bytes: limits.state_max_bytes,
+        state_keys_max: limits.state_keys_max,
         threads: size(limits.guest_threads),
     }
 }

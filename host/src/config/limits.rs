@@ -86,6 +86,11 @@ pub struct Limits {
     pub poll_interval_default_ms: u64,
     /// How long a stopping host waits for its runs.
     pub drain_timeout_ms: u64,
+    /// What a plugin may keep in its state for one tenant, if its grant says nothing: keys and
+    /// values together.
+    pub state_max_bytes: u64,
+    /// Keys of that state.
+    pub state_keys_max: u64,
     /// Below this much free disk, new tasks are refused.
     pub free_disk_min_bytes: u64,
     /// Sessions of clients with a handshake, open at once.
@@ -142,6 +147,8 @@ impl Default for Limits {
             cancel_grace_max_ms: 300 * SECOND_MS,
             poll_interval_default_ms: SECOND_MS,
             drain_timeout_ms: 10 * SECOND_MS,
+            state_max_bytes: MIB,
+            state_keys_max: 1_000,
             free_disk_min_bytes: 256 * MIB,
             legacy_sessions_max: 256,
             legacy_session_idle_ms: 300 * SECOND_MS,
@@ -185,8 +192,8 @@ impl Limits {
     /// The upper ends keep arithmetic and allocations sane; they are not recommendations. The
     /// instances together stay below the thousand slots a 4 GiB reservation each allows.
     #[rustfmt::skip]
-    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 43] {
-        [
+    fn ranges(&self) -> Vec<(&'static str, u64, RangeInclusive<u64>)> {
+        vec![
             ("request_body_max_bytes", self.request_body_max_bytes, KIB..=256 * MIB),
             ("request_body_timeout_ms", self.request_body_timeout_ms, 100..=600 * SECOND_MS),
             ("connections_max", self.connections_max, 1..=65_535),
@@ -223,6 +230,8 @@ impl Limits {
             ("cancel_grace_max_ms", self.cancel_grace_max_ms, 0..=3_600 * SECOND_MS),
             ("poll_interval_default_ms", self.poll_interval_default_ms, 100..=3_600 * SECOND_MS),
             ("drain_timeout_ms", self.drain_timeout_ms, 0..=3_600 * SECOND_MS),
+            ("state_max_bytes", self.state_max_bytes, KIB..=GIB),
+            ("state_keys_max", self.state_keys_max, 1..=1_000_000),
             ("free_disk_min_bytes", self.free_disk_min_bytes, MIB..=1_024 * GIB),
             ("legacy_sessions_max", self.legacy_sessions_max, 1..=65_536),
             ("legacy_session_idle_ms", self.legacy_session_idle_ms, 100..=DAY_MS),

@@ -11,6 +11,7 @@ mod queue;
 mod run;
 #[cfg(test)]
 mod simulation;
+mod state;
 mod submission;
 mod sweep;
 #[cfg(test)]
@@ -34,6 +35,8 @@ pub use journal::{Asks, Left, LiveQuestion, Saved};
 pub use message::{Listener, LogLevel, Message};
 pub use run::{Abandoned, Run, RunContext, StepError, Stopped};
 pub use submission::Submission;
+
+pub use crate::store::{STATE_KEY_MAX_BYTES, STATE_VALUE_MAX_BYTES, StateChange, StateQuota};
 
 use crate::clock::Clock;
 use crate::notify::{Notifier, ResourceKey};

@@ -165,6 +165,19 @@ impl Run {
         self.write(Note::Reference(reference)).await
     }
 
+    /// Whose call it is.
+    pub fn tenant(&self) -> &TenantId {
+        &self.0.submission.tenant
+    }
+
+    /// Whether a question would be asked by a task, which remembers its answer for good.
+    pub async fn asks_as_task(&self) -> bool {
+        match &*self.0.journal.lock().await {
+            Journal::Memory(memory) => matches!(memory.asks, Asks::AsTask { .. }),
+            Journal::Durable(_) | Journal::Closed => true,
+        }
+    }
+
     /// Takes guest output (stdout and stderr). What comes faster than it is saved is cut.
     pub fn log(&self, text: &[u8]) {
         let mut log = lock(&self.0.log);

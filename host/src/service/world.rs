@@ -175,16 +175,13 @@ impl Service {
         part: &PartUri,
     ) -> Result<PendingCall, CallError> {
         let unknown = || CallError::UnknownResource(uri.to_owned());
-        let unavailable = |_| {
-            CallError::Unavailable("the task store is not available; ask again later".to_owned())
+        let refused = |error| match error {
+            TaskError::Unavailable(why) => CallError::Unavailable(why),
+            _ => unknown(),
         };
-        let task = match self.find(tenant, part.task.as_str()) {
-            Ok(task) => task,
-            Err(TaskError::Unavailable(why)) => return Err(CallError::Unavailable(why)),
-            Err(_) => return Err(unknown()),
-        };
+        let task = self.find(tenant, part.task.as_str()).map_err(refused)?;
         let found = self.0.store.part(&task.key, part.part);
-        let found = found.map_err(tasks::unavailable).map_err(unavailable)?;
+        let found = found.map_err(tasks::unavailable).map_err(refused)?;
         // What a run left that has not ended well is no result.
         let part = found.filter(|_| task.status() == Status::Completed);
         Ok(answered(&contents(uri, part.ok_or_else(unknown)?)))

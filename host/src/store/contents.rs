@@ -1,19 +1,24 @@
-//! What new tasks and events carry: the bodies that are kept beside a task's record, and whether one
-//! may wait for room on the disk. It must not write them.
+//! What new tasks and events carry: the bodies that are kept beside a task's record, and what one
+//! does while the disk is full. It must not write them.
 
 use std::mem;
 
 use super::codec;
 use super::keys::Slot;
+use super::room::WhenFull;
 use super::{NewTask, StoredInput};
 use crate::task::{Event, Interruption, Task};
 
-/// Whether an event comes from a run, which goes on when there is room again. A client is better
-/// told at once, and so is whoever starts a host.
-pub(super) fn may_wait(event: &Event) -> bool {
+/// What an event does while the disk is full. One that comes from a run goes on when there is room
+/// again; a client is better told at once, and so is whoever starts a host.
+pub(super) fn when_full(event: &Event) -> WhenFull {
     match event {
-        Event::Answered { .. } | Event::CancelRequested { .. } => false,
-        Event::Interrupted { cause, .. } => *cause != Interruption::Crash,
+        Event::Answered { .. }
+        | Event::CancelRequested { .. }
+        | Event::Interrupted {
+            cause: Interruption::Crash,
+            ..
+        } => WhenFull::Refuse,
         Event::Claimed
         | Event::Progressed { .. }
         | Event::Checkpointed { .. }
@@ -23,7 +28,11 @@ pub(super) fn may_wait(event: &Event) -> bool {
         | Event::Parked { .. }
         | Event::Returned { .. }
         | Event::Failed { .. }
-        | Event::Cancelled { .. } => true,
+        | Event::Cancelled { .. }
+        | Event::Interrupted {
+            cause: Interruption::Shutdown,
+            ..
+        } => WhenFull::Wait,
     }
 }
 

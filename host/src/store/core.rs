@@ -1,12 +1,10 @@
 //! The open store without its front: what the committer's thread and readers share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::thread;
-use std::time::Duration;
 
 use super::bodies::Bodies;
 use super::codec::{self, FORMAT};
@@ -19,6 +17,8 @@ use super::logs::Logs;
 use super::offline::delete_folder;
 use super::quota::TenantBytes;
 use super::records::{self, Records, Writes};
+use super::room::Room;
+use super::state::{StateDraft, Usages, visible_names};
 use super::watermark::{Watermark, last_commit, lost_commits};
 use super::{OpenError, StoreError, StoreOptions};
 use super::{parts, rounds};
@@ -27,35 +27,36 @@ use crate::task::{Task, TaskKey, TenantId};
 /// A checkpoint may be replaced while its file is being read; the next one is there then.
 const READ_TRIES: u32 = 5;
 
-/// How often a full disk is looked at by what waits for room on it.
-pub(super) const ROOM_POLL: Duration = Duration::from_millis(100);
-
 pub(super) struct Core {
     pub(super) records: Records,
     pub(super) bodies: Bodies,
     pub(super) logs: Logs,
-    pub(super) disk: Disk,
+    pub(super) room: Room,
     watermark: Watermark,
     /// The number of the last commit.
     commits: AtomicU64,
-    /// The tasks a commit is changing, as they are until it is durable. The database shows a
-    /// change at once; a reader must not (I1).
-    in_flight: RwLock<HashMap<TaskKey, Option<Task>>>,
+    in_flight: RwLock<InFlight>,
     /// What calls left between rounds, and what is kept of large results.
     pub(super) round_bytes: TenantBytes,
     pub(super) part_bytes: TenantBytes,
+    /// What plugins keep, by tenant and plugin.
+    pub(super) usages: Usages,
     /// Tasks that have not ended, by tenant.
     unfinished: Mutex<HashMap<TenantId, usize>>,
     /// How many of them a tenant may have.
     unfinished_max: usize,
-    /// Whether the disk was full when somebody looked last.
-    is_full: AtomicBool,
-    /// Set once nothing may wait for room any more.
-    is_ending: AtomicBool,
     /// Why nothing is written any more.
     failure: OnceLock<StoreError>,
     /// Last, so that it is given up after the database is closed.
     _lock: File,
+}
+
+/// What a commit is changing, as it is until that is durable. The database shows a change at once;
+/// a reader must not (I1).
+#[derive(Default)]
+struct InFlight {
+    tasks: HashMap<TaskKey, Option<Task>>,
+    state: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
 impl Core {
@@ -92,20 +93,19 @@ impl Core {
             part_bytes: parts::count(&records, &bodies, options.tenant_results_kept_max_bytes)
                 .map_err(unreadable)?,
             unfinished_max: options.tasks_unfinished_max,
-            is_full: AtomicBool::new(false),
-            is_ending: AtomicBool::new(false),
             in_flight: RwLock::default(),
+            usages: Usages::default(),
             failure: OnceLock::new(),
             bodies,
             records,
-            disk,
+            room: Room::new(disk),
             _lock: lock,
         };
         core.sweep().map_err(|error| match error {
             SweepError::File(source) => unusable(source),
             SweepError::Records(source) => unreadable(source),
         })?;
-        core.disk.keep_ballast();
+        core.room.disk.keep_ballast();
         sync_directory(directory).map_err(unusable)?;
         if let Some(parent) = directory.canonicalize().map_err(unusable)?.parent() {
             // A parent that may not be read was there before and needs no sync.
@@ -122,15 +122,14 @@ impl Core {
             watermark: Watermark::open(directory).unwrap(),
             commits: AtomicU64::new(last_commit(&records).unwrap()),
             logs: Logs::open(directory.join("logs")).unwrap(),
-            disk: Disk::new(directory, 0),
+            room: Room::new(Disk::new(directory, 0)),
             in_flight: RwLock::default(),
+            usages: Usages::default(),
             unfinished: Mutex::new(count_unfinished(&records).unwrap()),
             round_bytes: rounds::count(&records, u64::MAX).unwrap(),
             part_bytes: parts::count(&records, &bodies, u64::MAX).unwrap(),
             bodies,
             unfinished_max,
-            is_full: AtomicBool::new(false),
-            is_ending: AtomicBool::new(false),
             failure: OnceLock::new(),
             records,
             _lock: File::open(directory).unwrap(),
@@ -144,7 +143,7 @@ impl Core {
             .in_flight
             .read()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(committed) = in_flight.get(key) {
+        if let Some(committed) = in_flight.tasks.get(key) {
             return Ok(committed.clone());
         }
         let record = self.records.get(&keys::task(key))?;
@@ -159,6 +158,35 @@ impl Core {
             Some(value) => self.body_of(key, &name, &value, slot.kind()),
             None => Ok(None),
         }
+    }
+
+    /// A record of somebody's state, as last committed.
+    pub(super) fn state_value(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        // Held over the read, as above.
+        let in_flight = self
+            .in_flight
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(committed) = in_flight.state.get(name) {
+            return Ok(committed.clone());
+        }
+        Ok(self.records.get(name)?.map(|value| value.to_vec()))
+    }
+
+    /// Names of somebody's state from `from` on that begin with `prefix`, as last committed.
+    pub(super) fn state_names(
+        &self,
+        prefix: &[u8],
+        from: &[u8],
+        max: usize,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let in_flight = self
+            .in_flight
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let names = self.records.keys_between(from, keys::STATE_END);
+        let names = names.map(|name| Ok(name?.to_vec()));
+        visible_names(names, &in_flight.state, prefix, from, max)
     }
 
     /// The body that the record `name` of the task names by `value`; none if it is gone meanwhile.
@@ -184,49 +212,24 @@ impl Core {
         outcome.map(Some).map_err(|error| error.of(what))
     }
 
-    /// Whether a commit finds room on the disk; says when that changes.
-    pub(super) fn has_room(&self) -> bool {
-        let is_full = !self.disk.has_room();
-        let was_full = self.is_full.swap(is_full, Ordering::SeqCst);
-        match (was_full, is_full) {
-            (false, true) => tracing::error!(
-                "the disk is full: runs wait, and everybody else is refused, until there is room"
-            ),
-            (true, false) => tracing::info!("the disk has room again; everything goes on"),
-            _ => {}
-        }
-        !is_full
-    }
-
-    /// Waits until a commit finds room on the disk. False once nobody may wait any more.
-    pub(super) fn wait_for_room(&self) -> bool {
-        while !self.has_room() {
-            if self.is_ending() {
-                return false;
-            }
-            thread::sleep(ROOM_POLL);
-        }
-        true
-    }
-
-    pub(super) fn is_ending(&self) -> bool {
-        self.is_ending.load(Ordering::SeqCst)
-    }
-
-    /// Whatever waits for room, now and later, is refused instead.
-    pub(super) fn end_waiting(&self) {
-        self.is_ending.store(true, Ordering::SeqCst);
-    }
-
-    /// Makes `writes` durable (I1). Until it returns, readers see the tasks as they were.
-    pub(super) fn commit(&self, mut writes: Writes, changes: &[Change]) -> Result<(), StoreError> {
+    /// Makes `writes` durable (I1). Until it returns, readers see what is changed as it was.
+    pub(super) fn commit(
+        &self,
+        mut writes: Writes,
+        changes: &[Change],
+        state: StateDraft,
+    ) -> Result<(), StoreError> {
         let number = self.commits.load(Ordering::SeqCst) + 1;
         writes.insert(keys::COMMITS.to_vec(), Some(number.to_be_bytes().to_vec()));
         let before = changes.iter().map(|c| (c.key.clone(), c.before.clone()));
-        self.in_flight
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(before);
+        {
+            let mut in_flight = self
+                .in_flight
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            in_flight.tasks.extend(before);
+            in_flight.state.extend(state.before);
+        }
         // After an error nobody knows what is on the disk; readers go on seeing what was.
         self.records.commit(writes)?;
         self.commits.store(number, Ordering::SeqCst);
@@ -235,10 +238,11 @@ impl Core {
             tracing::warn!(%error, "the number of the last commit could not be noted");
         }
         self.count(changes);
-        self.in_flight
+        self.usages.take(state.usages);
+        *self
+            .in_flight
             .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+            .unwrap_or_else(PoisonError::into_inner) = InFlight::default();
         Ok(())
     }
 

@@ -13,7 +13,7 @@ const MIB: u64 = 1024 * 1024;
 
 /// What a commit has to find: the database may begin two segments of 8 MiB, and after an error it
 /// takes nothing more until it is opened again.
-const COMMIT_ROOM_BYTES: u64 = 16 * MIB;
+pub(super) const COMMIT_ROOM_BYTES: u64 = 16 * MIB;
 
 /// What is kept aside so that a store whose disk is full can be opened once more, which takes a
 /// segment, and has room for some commits then.
@@ -42,9 +42,9 @@ impl Disk {
         Ok(())
     }
 
-    /// Whether a commit finds room. What can't be measured is not held up.
-    pub(super) fn has_room(&self) -> bool {
-        free_bytes(&self.directory).map_or(true, |free| free >= COMMIT_ROOM_BYTES)
+    /// Whether so many bytes are free. What can't be measured holds nobody up.
+    pub(super) fn has_free(&self, bytes: u64) -> bool {
+        free_bytes(&self.directory).map_or(true, |free| free >= bytes)
     }
 
     /// Gives the ballast up when the disk is too full to open the store without.

@@ -10,6 +10,7 @@ use super::core::{Core, is_unfinished};
 use super::keys::{self, Slot};
 use super::records::Writes;
 use super::rounds::{MARK_BYTES, RoundChange, read_count};
+use super::state::StateDraft;
 use super::{StoreError, UpdateError};
 use crate::clock::Timestamp;
 use crate::task::{Attempt, Event, Phase, Rejected, Task, TaskKey, TenantId, apply};
@@ -20,8 +21,9 @@ pub(super) const RECORD_BYTES_MAX: usize = 256 * 1024;
 
 /// Commands decided and not yet committed.
 pub(super) struct Draft<'a> {
-    core: &'a Core,
-    writes: Writes,
+    pub(super) core: &'a Core,
+    pub(super) writes: Writes,
+    pub(super) state: StateDraft,
     tasks: HashMap<TaskKey, Entry>,
     /// Rounds that a command of this draft changes.
     rounds: HashSet<TaskKey>,
@@ -55,6 +57,7 @@ pub(super) struct Finished {
     pub(super) writes: Writes,
     pub(super) changes: Vec<Change>,
     pub(super) garbage: Vec<Garbage>,
+    pub(super) state: StateDraft,
 }
 
 impl<'a> Draft<'a> {
@@ -62,6 +65,7 @@ impl<'a> Draft<'a> {
         Draft {
             core,
             writes: Writes::new(),
+            state: StateDraft::default(),
             tasks: HashMap::new(),
             rounds: HashSet::new(),
             growth: HashMap::new(),
@@ -130,6 +134,11 @@ impl<'a> Draft<'a> {
         let sum = before.saturating_add(bytes);
         self.writes.insert(name, Some(sum.to_be_bytes().to_vec()));
         Ok(())
+    }
+
+    /// Whether the draft changes anybody's state.
+    pub(super) fn has_written_state(&self) -> bool {
+        !self.state.before.is_empty()
     }
 
     pub(super) fn insert(
@@ -214,6 +223,7 @@ impl<'a> Draft<'a> {
             writes: self.writes,
             changes: changes.collect(),
             garbage: self.garbage,
+            state: self.state,
         }
     }
 
@@ -318,7 +328,7 @@ impl<'a> Draft<'a> {
         Ok(wanted)
     }
 
-    fn value(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(super) fn value(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         match self.writes.get(name) {
             Some(drafted) => Ok(drafted.clone()),
             None => Ok(self.core.records.get(name)?.map(|value| value.to_vec())),

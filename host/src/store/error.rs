@@ -73,7 +73,7 @@ pub enum TransferError {
     Store(#[from] StoreError),
     #[error("task {task} can't be exported: {what}; --leave-out-damaged exports all the others")]
     Damaged { task: String, what: String },
-    #[error("the store in {0} has tasks; import into a new one")]
+    #[error("the store in {0} is not empty; import into a new one")]
     NotEmpty(String),
     #[error("the export can't be written")]
     Write(#[source] io::Error),

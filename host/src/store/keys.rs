@@ -20,6 +20,7 @@
 //! | `k/<round>\0` | what a call without a task left for its next round |
 //! | `u/<round>` | that a round was begun which may be begun once only |
 //! | `y/<expires_ms><round>` | when both may be deleted, in time order; the bytes they are counted with |
+//! | `v/<tenant>\0<plugin>\0<key>` | a value of a plugin's state |
 //!
 //! `<task>` is `<tenant>\0<id>`; times are 8 bytes, big-endian. Neither part of a task's name can
 //! hold a zero byte, so no name is a prefix of another and a task's keys are a range in each family.
@@ -31,6 +32,7 @@ use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
+use super::state::StateOwner;
 use crate::clock::Timestamp;
 use crate::task::{Digest, InputKey, Phase, Task, TaskId, TaskKey, TenantId};
 
@@ -40,6 +42,10 @@ pub(super) const QUEUE: &[u8] = b"q/";
 pub(super) const RUNNING: &[u8] = b"l/";
 pub(super) const PARKED: &[u8] = b"p/";
 pub(super) const EXPIRY: &[u8] = b"x/";
+
+pub(super) const STATE: &[u8] = b"v/";
+/// Behind the last key of the family.
+pub(super) const STATE_END: &[u8] = b"v0";
 
 pub(super) const TASK: &[u8] = b"t/";
 const ARGUMENTS: &[u8] = b"a/";
@@ -125,6 +131,7 @@ pub(super) enum Family {
     Body,
     Index,
     Round,
+    State,
 }
 
 impl Family {
@@ -135,6 +142,7 @@ impl Family {
             Family::Body => "a body",
             Family::Index => "an index entry",
             Family::Round => "a round",
+            Family::State => "a value of a plugin's state",
         }
     }
 }
@@ -145,6 +153,7 @@ pub(super) fn read(name: &[u8]) -> Option<(Family, Option<TaskKey>)> {
         return Some((Family::Store, None));
     }
     match name.get(..2)? {
+        STATE => read_state(name).map(|_| (Family::State, None)),
         TASK => Some((Family::Task, Some(read_named(name)?))),
         RUNNING | PARKED => Some((Family::Index, Some(read_named(name)?))),
         QUEUE | EXPIRY => Some((Family::Index, Some(read_timed(name)?))),
@@ -389,6 +398,27 @@ pub(super) fn read_named(bytes: &[u8]) -> Option<TaskKey> {
 /// Reads the task from an index key with a time.
 pub(super) fn read_timed(bytes: &[u8]) -> Option<TaskKey> {
     read_named(bytes.get(8..)?)
+}
+
+/// The key of a value of a plugin's state; with an empty key, what all of them begin with.
+pub(super) fn state(owner: &StateOwner, key: &str) -> Vec<u8> {
+    let mut bytes = STATE.to_vec();
+    push_task(&mut bytes, owner.tenant.as_str(), &owner.plugin);
+    bytes.push(0);
+    bytes.extend_from_slice(key.as_bytes());
+    bytes
+}
+
+/// Reads whose state a key is of, and its key there.
+pub(super) fn read_state(name: &[u8]) -> Option<(StateOwner, String)> {
+    let text = std::str::from_utf8(name.strip_prefix(STATE)?).ok()?;
+    let mut parts = text.splitn(3, '\0');
+    let (tenant, plugin, key) = (parts.next()?, parts.next()?, parts.next()?);
+    let owner = StateOwner {
+        tenant: TenantId::parse(tenant).ok()?,
+        plugin: plugin.to_owned(),
+    };
+    (!plugin.is_empty() && !key.is_empty()).then(|| (owner, key.to_owned()))
 }
 
 fn named(family: &[u8], key: &TaskKey) -> Vec<u8> {

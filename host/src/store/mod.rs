@@ -22,9 +22,11 @@ mod offline;
 mod parts;
 mod quota;
 mod records;
+mod room;
 mod rounds;
 #[cfg(test)]
 pub(crate) mod simulated;
+mod state;
 #[cfg(test)]
 mod tests;
 mod watermark;
@@ -39,9 +41,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::bodies::{Body, INLINE_BYTES_MAX};
 use self::committer::{Command, Committer};
-use self::contents::{may_wait, take_apart, take_contents};
-use self::core::{Core, ROOM_POLL};
+use self::contents::{take_apart, take_contents, when_full};
+use self::core::Core;
 use self::keys::{Side, Slot};
+use self::room::WhenFull;
 use crate::clock::{Clock, Timestamp};
 use crate::notify::Notifier;
 use crate::task::{
@@ -54,6 +57,10 @@ pub use self::compact::{Compacted, compact};
 pub use self::error::{Damage, OpenError, StoreError, TransferError, UpdateError};
 pub use self::export::{Damaged, Exported, export, import};
 pub use self::rounds::RoundName;
+pub use self::state::{
+    STATE_KEY_MAX_BYTES, STATE_KEYS_PAGE, STATE_VALUE_MAX_BYTES, StateChange, StateError,
+    StateOwner, StateQuota, StateUsage, forget_state, state_usages,
+};
 
 /// The task store. Cheap to clone.
 #[derive(Clone)]
@@ -145,10 +152,11 @@ impl Store {
 
     /// Makes a new task durable (I1). Refused when its tenant has as many as it may.
     pub async fn insert(&self, new: NewTask) -> Result<(), StoreError> {
-        self.core().disk.check_room()?;
-        self.refuse_without_room()?;
+        self.core().room.disk.check_room()?;
         let (task, contents) = take_apart(new);
-        let bodies = self.write_bodies(&task.key, contents).await?;
+        let bodies = self
+            .write_bodies(&task.key, contents, WhenFull::Refuse)
+            .await?;
         let (reply, answer) = oneshot::channel();
         let task = Box::new(task);
         self.command(Command::Insert {
@@ -169,12 +177,9 @@ impl Store {
     /// are written with it. Returns the task after the event; an event that changes nothing writes
     /// nothing. While the disk is full, what a run has to say waits; others are refused.
     pub async fn update(&self, key: &TaskKey, mut event: Event) -> Result<Task, UpdateError> {
-        match may_wait(&event) {
-            true => self.until_room().await,
-            false => self.refuse_without_room()?,
-        }
+        let when_full = when_full(&event);
         let contents = take_contents(&mut event);
-        let bodies = self.write_bodies(key, contents).await?;
+        let bodies = self.write_bodies(key, contents, when_full).await?;
         let (reply, answer) = oneshot::channel();
         self.command(Command::Update {
             key: key.clone(),
@@ -336,12 +341,12 @@ impl Store {
 
     /// Whether the store takes writes.
     pub fn is_ready(&self) -> bool {
-        self.is_open() && self.core().has_room()
+        self.is_open() && self.core().room.is_there()
     }
 
     /// From here on nothing waits for room on a full disk; it is refused.
     pub fn end_waiting(&self) {
-        self.core().end_waiting();
+        self.core().room.end_waiting();
     }
 
     /// Commits what is queued and stops the committer. Afterwards the store can only be read.
@@ -363,20 +368,6 @@ impl Store {
     fn is_open(&self) -> bool {
         let is_open = self.front.commands.as_ref().is_some_and(|c| !c.is_closed());
         is_open && self.core().failure().is_none()
-    }
-
-    fn refuse_without_room(&self) -> Result<(), StoreError> {
-        match self.core().has_room() {
-            true => Ok(()),
-            false => Err(StoreError::NoRoom),
-        }
-    }
-
-    /// For files, which are written first; the committer looks once more.
-    async fn until_room(&self) {
-        while !self.core().has_room() && !self.core().is_ending() {
-            tokio::time::sleep(ROOM_POLL).await;
-        }
     }
 
     fn listed(
@@ -409,7 +400,15 @@ impl Store {
         &self,
         key: &TaskKey,
         contents: Vec<(Slot, Vec<u8>)>,
+        when_full: WhenFull,
     ) -> Result<Vec<(Slot, Body)>, StoreError> {
+        let large = contents.iter().filter(|(_, bytes)| !is_inline(bytes));
+        let file_bytes: usize = large.map(|(_, bytes)| bytes.len()).sum();
+        let _room = self
+            .core()
+            .room
+            .reserve(file_bytes as u64, when_full)
+            .await?;
         if contents.iter().all(|(_, bytes)| is_inline(bytes)) {
             let inline = contents.into_iter();
             return Ok(inline
@@ -453,7 +452,7 @@ impl Front {
 impl Drop for Front {
     fn drop(&mut self) {
         // Without a sender the committer commits what is queued and ends.
-        self.core.end_waiting();
+        self.core.room.end_waiting();
         self.commands = None;
         self.join_committer();
     }

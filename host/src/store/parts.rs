@@ -9,6 +9,7 @@ use super::committer::Command;
 use super::keys::{self, Slot};
 use super::quota::TenantBytes;
 use super::records::Records;
+use super::room::WhenFull;
 use super::rounds::read_count;
 use super::{Store, StoreError, UpdateError};
 use crate::task::{Attempt, ResultPart, TaskKey};
@@ -18,13 +19,13 @@ pub(super) const HEAD: Slot = Slot::Part(0);
 
 impl Store {
     /// Keeps the parts of a result durably, numbered from 1, in the place of those of earlier runs.
+    /// An end waits for room on the disk as every word of a run does.
     pub async fn keep_parts(
         &self,
         key: &TaskKey,
         attempt: Attempt,
         parts: Vec<ResultPart>,
     ) -> Result<(), UpdateError> {
-        self.core().disk.check_room()?;
         let bytes: u64 = parts.iter().map(|part| part.size_bytes() as u64).sum();
         let quota = &self.core().part_bytes;
         quota
@@ -53,7 +54,7 @@ impl Store {
                 .zip(parts)
                 .map(|(number, part)| (Slot::Part(number), codec::encode_part(part))),
         );
-        let bodies = self.write_bodies(key, contents).await?;
+        let bodies = self.write_bodies(key, contents, WhenFull::Wait).await?;
         let (reply, answer) = oneshot::channel();
         let key = key.clone();
         self.command(Command::Parts {

@@ -9,6 +9,7 @@ use super::committer::Command;
 use super::keys::{self, Slot};
 use super::quota::TenantBytes;
 use super::records::Records;
+use super::room::WhenFull;
 use super::{Store, StoreError};
 use crate::clock::Timestamp;
 use crate::task::TaskKey;
@@ -50,8 +51,7 @@ impl RoundChange {
 impl Store {
     /// Keeps what a round left, durably, until it is over.
     pub async fn keep_round(&self, round: &RoundName, state: Vec<u8>) -> Result<(), StoreError> {
-        self.core().disk.check_room()?;
-        self.refuse_without_room()?;
+        self.core().room.disk.check_room()?;
         let bytes = MARK_BYTES.saturating_add(state.len() as u64);
         self.take_round(round, bytes)?;
         let kept = self.try_keep(round, bytes, state).await;
@@ -68,7 +68,11 @@ impl Store {
         state: Vec<u8>,
     ) -> Result<(), StoreError> {
         // Only its length counts for how it is written.
-        let written = self.write_bodies(&round.key, vec![(Slot::Checkpoint, state)]);
+        let written = self.write_bodies(
+            &round.key,
+            vec![(Slot::Checkpoint, state)],
+            WhenFull::Refuse,
+        );
         let Some((_, body)) = written.await?.pop() else {
             return Err(StoreError::Closed);
         };
@@ -89,7 +93,7 @@ impl Store {
 
     /// Marks a round as begun, durably; refused with [`StoreError::RoundUsed`] when it was before.
     pub async fn use_round(&self, round: &RoundName) -> Result<(), StoreError> {
-        self.refuse_without_room()?;
+        let _room = self.core().room.reserve(0, WhenFull::Refuse).await?;
         self.take_round(round, MARK_BYTES)?;
         let change = RoundChange::Use {
             at: round.expires_at,

@@ -9,6 +9,7 @@ mod indexes;
 mod offline;
 mod parts;
 mod rounds;
+mod state;
 
 use std::collections::BTreeMap;
 use std::path::Path;
