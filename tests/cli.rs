@@ -160,6 +160,27 @@ async fn a_detached_task_is_answered_and_watched_later() {
 }
 
 #[tokio::test]
+async fn tasks_whose_ids_were_lost_are_listed_newest_first() {
+    let desk = Desk::new().await;
+    let none = desk.run(&["task", "list"]).await;
+    assert_eq!((none.code, none.stderr.as_str()), (0, "no tasks\n"));
+    let first = desk.asking().await;
+    let ended = desk.call("script_resume", say("done"), &["--detach"]).await;
+    let second = ended.stdout.trim();
+    desk.host.client().until_status(second, "completed").await;
+
+    let listed = desk.run(&["task", "list"]).await;
+    let lines: Vec<&str> = listed.stdout.lines().collect();
+    assert!(lines[0].starts_with(second) && lines[0].contains("completed"));
+    assert!(lines[1].starts_with(&first) && lines[1].contains("input_required"));
+    assert!(lines[1].contains("script_resume"), "{}", listed.stdout);
+    let shown = desk.run(&["task", "list", "--limit", "1", "--json"]).await;
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(shown["tasks"].as_array().unwrap().len(), 1);
+    assert_eq!(shown["tasks"][0]["taskId"], second);
+}
+
+#[tokio::test]
 async fn a_cancelled_task_has_an_exit_code_of_its_own_and_says_so_once() {
     let desk = Desk::new().await;
     let operations = json!([{"do": "wait", "ms": 3_600_000}]);

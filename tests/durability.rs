@@ -11,9 +11,9 @@ mod recovery;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::harness::Setup;
+use crate::harness::{Random, Setup};
 use crate::plugins::report_export::sales;
-use fleet::{Fleet, Random};
+use fleet::Fleet;
 
 /// How often the host dies; with `LONGSHORE_LONG=1` more often.
 const KILLS: u32 = 20;
@@ -28,21 +28,13 @@ const EXPORTED_BYTES: u64 = 24 << 20;
 /// From the last death to the last task's end.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Set to repeat a run's sequence of lives and calls, as far as the machine's timing allows.
-const SEED_VARIABLE: &str = "LONGSHORE_SEED";
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_acknowledged_survives_a_host_that_is_killed_at_random_moments() {
-    let seed = match std::env::var(SEED_VARIABLE) {
-        Ok(seed) => seed.parse().expect("the seed is a number"),
-        Err(_) => u64::from(std::process::id()),
-    };
-    println!("{SEED_VARIABLE}={seed}");
     let kills = match std::env::var_os("LONGSHORE_LONG") {
         Some(_) => KILLS_LONG,
         None => KILLS,
     };
-    let mut random = Random(seed);
+    let mut random = Random::seeded();
     let fleet = Fleet::new().await;
     let setup = setup(&fleet);
     let mut host = setup.start().await;

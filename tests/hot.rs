@@ -36,7 +36,7 @@ async fn plugin_done(setup: &Setup, arguments: &[&str]) -> String {
 }
 
 /// What the host says it serves, once it is as `holds` says.
-async fn until_serving(setup: &Setup, holds: impl Fn(&Value) -> bool) -> Value {
+pub async fn until_serving(setup: &Setup, holds: impl Fn(&Value) -> bool) -> Value {
     let file = setup.path("data").join("serving.json");
     loop {
         let text = std::fs::read(&file).unwrap_or_default();

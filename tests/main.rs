@@ -9,23 +9,29 @@ mod detached;
 mod durability;
 mod endurance;
 mod foreign;
+mod grants;
 mod hot;
+mod interleaving;
 mod layering;
 mod legacy;
 mod listen;
 mod mcp;
 mod plugins;
+mod results;
 mod sandbox;
+mod status;
 mod stdio;
 mod tasks;
 mod tenants;
 mod traces;
+mod world;
 
 /// A guest without a module of tests does not compile.
 mod guests {
     use crate::durability as script;
     use crate::plugins::{conformance, regression_run, release_gate, report_export};
     use crate::sandbox as probe;
+    use crate::world;
 
     macro_rules! has_tests {
         ($name:ident) => {

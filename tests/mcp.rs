@@ -265,7 +265,7 @@ async fn a_subscription_is_acknowledged_first_and_leaves_out_unknown_tasks() {
     let mut messages = host.client().stream("subscriptions/listen", params).await;
     let first = messages.next().await.unwrap();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
-    let agreed = json!({"toolsListChanged": true, "taskIds": []});
+    let agreed = json!({"toolsListChanged": true, "promptsListChanged": true, "taskIds": []});
     assert_eq!(first["params"]["notifications"], agreed);
 
     // On shutdown the listen request itself is answered before the stream ends.

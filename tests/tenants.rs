@@ -1,6 +1,6 @@
 //! Tenants are apart (I4): whatever one tenant has looks to another exactly like nothing.
 
-use longshore_guests::{REPORT_EXPORT, SCRIPT};
+use longshore_guests::{REPORT_EXPORT, SCRIPT, WORLD};
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Host, Setup, longshore, run};
@@ -98,6 +98,12 @@ async fn a_foreign_task_looks_exactly_like_an_unknown_one() {
     assert_eq!(told[0], told[1]);
     assert_eq!(told[0]["params"]["notifications"], json!({"taskIds": []}));
 
+    const LIST: &str = "longshore/tasks/list";
+    let own = owner.request(LIST, json!({})).await.result();
+    assert_eq!(own["tasks"][0]["taskId"], id);
+    let foreign = other.request(LIST, json!({})).await.result();
+    assert_eq!(foreign["tasks"], json!([]));
+
     // And nothing of it touched the task.
     assert_eq!(owner.task(&id).await, before);
 }
@@ -163,6 +169,35 @@ async fn a_request_state_is_good_for_its_tenant_only() {
     assert_eq!(result["content"][0]["text"], "go: true");
 }
 
+#[tokio::test]
+async fn a_resource_that_changes_for_one_tenant_changes_for_no_other() {
+    let two = Two::new(Setup::new(&[("world", &WORLD.directory())])).await;
+    let host = two.setup.start().await;
+    let [one, other] = two.clients(&host);
+    let params = json!({"notifications": {"resourceSubscriptions": ["world://text"]}});
+    let mut streams = Vec::new();
+    for client in [&one, &other] {
+        let mut stream = client.stream("subscriptions/listen", params.clone()).await;
+        stream.next().await.expect("the stream begins");
+        streams.push(stream);
+        let uri = json!({"uri": "world://text"});
+        let read = client.request("resources/read", uri).await.result();
+        let name = if streams.len() == 1 { "acme" } else { "globex" };
+        assert_eq!(read["contents"][0]["text"], format!("read for {name}"));
+    }
+    let touch = json!({"uris": ["world://text"]});
+    let touched = one.call("touch", touch).await;
+    assert_eq!(touched["isError"], false, "{touched:#}");
+    let told = streams[0].next().await.unwrap();
+    assert_eq!(told["method"], "notifications/resources/updated");
+
+    // What was told to one would be before what both are told when the host stops.
+    let stopping = tokio::spawn(host.terminate());
+    let last = streams[1].next().await.unwrap();
+    assert_eq!(last["result"]["resultType"], "complete", "{last:#}");
+    assert!(stopping.await.unwrap().success());
+}
+
 /// Calls the tool and waits for its result, whether or not it became a task.
 async fn result_of(client: &Client, tool: &str, arguments: Value) -> Value {
     let result = client.call(tool, arguments).await;
@@ -207,5 +242,40 @@ async fn a_directory_grant_keeps_the_tenants_files_apart() {
         let arguments = json!({"file": file, "group_by": ["region"], "output": "stolen"});
         let result = result_of(&globex, "report-export", arguments).await;
         assert_eq!(result["isError"], true, "{file}: {result:#}");
+    }
+}
+
+#[tokio::test]
+async fn parts_of_a_large_result_are_their_tenants() {
+    let two = Two::new(scripts()).await;
+    let host = two.setup.start().await;
+    let [acme, globex] = two.clients(&host);
+    let script = json!([{"do": "repeat", "text": "x", "times": 2 << 20}]);
+    let result = acme.call("script_inline", json!({"script": script})).await;
+    let uri = result["content"][1]["uri"].as_str().unwrap().to_owned();
+    acme.request("resources/read", json!({"uri": uri}))
+        .await
+        .result();
+    let unknown = format!("longshore://result/{UNKNOWN}/1");
+    let read = async |uri: &str| {
+        let reply = globex.request("resources/read", json!({"uri": uri})).await;
+        (reply.status, reply.body["error"].to_string())
+    };
+    let (foreign, nothing) = (read(&uri).await, read(&unknown).await);
+    assert!(foreign.1.contains("no resource"), "{foreign:?}");
+    assert_eq!((foreign.0, foreign.1.replace(&uri, &unknown)), nothing);
+}
+
+#[tokio::test]
+async fn what_a_plugin_keeps_for_one_tenant_is_not_there_for_another() {
+    let two = Two::new(scripts().configure("[plugin.script.grants]\nstate = true")).await;
+    let host = two.setup.start().await;
+    let [owner, other] = two.clients(&host);
+    let kept = json!({"script": [{"do": "keep", "key": "mine", "bytes": 9}]});
+    owner.call("script_inline", kept).await;
+    let keys = json!({"script": [{"do": "keys", "prefix": ""}]});
+    for (client, expected) in [(owner, "mine"), (other, "")] {
+        let result = client.call("script_inline", keys.clone()).await;
+        assert_eq!(result["content"][0]["text"], expected, "{result:#}");
     }
 }

@@ -27,7 +27,7 @@ use crate::scheduler::{Scheduler, SchedulerLimits};
 use crate::service::{Service, ServiceLimits};
 use crate::store::{Store, StoreOptions};
 use crate::task::TenantId;
-use crate::wasm::Sandbox;
+use crate::wasm::{Decisions, Sandbox};
 
 /// A running host: one that is reached over HTTP, too.
 pub struct Host {
@@ -129,6 +129,7 @@ impl LocalHost {
                 .await??
         };
         let sandbox = Sandbox::new(sandbox_limits(&config.limits), &data_dir.join("components"))?;
+        sandbox.keep_decisions(Decisions::new(config.decisions_dir()));
         let catalog = Catalog::open(sandbox, Sources::from(config), config.given.clone()).await;
         let scheduler = Scheduler::new(
             store.clone(),
@@ -275,6 +276,7 @@ fn store_options(limits: &Limits) -> StoreOptions {
         cache_bytes: limits.store_cache_bytes,
         free_disk_min_bytes: limits.free_disk_min_bytes,
         tenant_rounds_max_bytes: limits.tenant_rounds_max_bytes,
+        tenant_results_kept_max_bytes: limits.tenant_results_kept_max_bytes,
         tasks_unfinished_max: size(limits.tasks_unfinished_max),
     }
 }

@@ -1,6 +1,7 @@
 //! What the operator configured: `longshore.toml` and the flags that override it, parsed at the
 //! edge into types that cannot be wrong. It reads one file and touches nothing else.
 
+mod gift;
 mod given;
 mod limits;
 
@@ -12,6 +13,8 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+pub(crate) use gift::methods;
+pub use gift::{GivenAsk, GivenState, Methods};
 pub(crate) use given::access;
 pub use given::{
     Given, GivenDirectory, GivenSecret, HttpPattern, PatternError, SecretSource, parse_http,
@@ -88,6 +91,11 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// Where what people allowed for good is kept.
+    pub fn decisions_dir(&self) -> PathBuf {
+        self.data_dir.join("grants")
+    }
+
     /// Reads `file` (or `longshore.toml` here, when there is one) and lays `overrides` over it.
     pub fn load(file: Option<&Path>, overrides: Overrides) -> Result<Config, ConfigError> {
         let default = Path::new(DEFAULT_FILE);

@@ -17,7 +17,7 @@ use crate::catalog::{Catalog, List, Snapshot, Tool};
 use crate::clock::Clock;
 use crate::notify::{Notifier, Subscription};
 use crate::scheduler::{
-    Asks, CallOutcome, Operation, RunEnd, Scheduler, StartError, StartedCall, Submission,
+    self, Asks, CallOutcome, Operation, RunEnd, Scheduler, StartError, StartedCall, Submission,
 };
 use crate::schema::{self, Mismatch};
 use crate::store::{Store, StoreError, UpdateError};
@@ -129,6 +129,16 @@ pub enum Reply {
     },
 }
 
+/// What the host has under way, all tenants together: for whoever runs it.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    pub scheduler: scheduler::Counts,
+    pub instances: usize,
+    pub unfinished_tasks: usize,
+    pub watched_tasks: usize,
+    pub watched_resources: usize,
+}
+
 /// Why a call can't be answered.
 #[derive(Clone, Debug, Error)]
 pub enum CallError {
@@ -209,6 +219,16 @@ impl Service {
     /// Whether the host can take work.
     pub fn is_ready(&self) -> bool {
         self.0.store.is_ready()
+    }
+
+    pub fn counts(&self) -> Counts {
+        Counts {
+            scheduler: self.0.scheduler.counts(),
+            instances: self.0.catalog.instances(),
+            unfinished_tasks: self.0.store.unfinished_of_all(),
+            watched_tasks: self.0.notifier.watched(),
+            watched_resources: self.0.scheduler.watched_resources(),
+        }
     }
 
     /// What is offered now.
@@ -361,6 +381,22 @@ impl Service {
         Ok(self.0.scheduler.cancel(&task.key, reason).await?)
     }
 
+    /// At most `limit` of the tenant's tasks, in the order of their ids, from the one after `after`
+    /// on; and the id to go on after, if there may be more.
+    pub fn tasks(
+        &self,
+        tenant: &TenantId,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> Result<(Vec<Task>, Option<TaskId>), TaskError> {
+        let stored = self.0.store.tasks(tenant, after, limit);
+        let mut tasks = stored.map_err(unavailable)?;
+        let last = tasks.last().filter(|_| tasks.len() == limit);
+        let next = last.map(|task| task.key.id.clone());
+        tasks.retain(|task| !self.is_expired(task));
+        Ok((tasks, next))
+    }
+
     /// What the task's tool wrote to its output, as far as it is kept and saved.
     pub fn log(&self, tenant: &TenantId, id: &str) -> Result<Vec<u8>, TaskError> {
         let task = self.find(tenant, id)?;
@@ -396,10 +432,15 @@ impl Service {
             .get(&key)
             .map_err(unavailable)?
             .ok_or(TaskError::Unknown)?;
-        match task.expires_at {
-            Some(at) if at <= self.0.clock.now() => Err(TaskError::Unknown),
-            _ => Ok(task),
+        match self.is_expired(&task) {
+            true => Err(TaskError::Unknown),
+            false => Ok(task),
         }
+    }
+
+    /// Expired tasks are not there any more, though they may not be deleted yet.
+    fn is_expired(&self, task: &Task) -> bool {
+        task.expires_at.is_some_and(|at| at <= self.0.clock.now())
     }
 
     fn view(&self, task: Task) -> Result<TaskView, TaskError> {
@@ -535,6 +576,10 @@ fn read_outcome(outcome: CallOutcome) -> Result<Reply, CallError> {
         CallOutcome::Refused(error) => Err(error.into()),
         CallOutcome::Ended(RunEnd::Returned(result)) => Ok(Reply::Result(result)),
         // Of no tool; a resource's URI is told by who asked for it.
+        // Kept by the scheduler, which tells of it as of any other.
+        CallOutcome::Ended(RunEnd::ReturnedLarge(_)) => Err(CallError::Unavailable(
+            "the tool's result is too large, and was not kept".to_owned(),
+        )),
         CallOutcome::Ended(RunEnd::NotFound) => Err(CallError::Unavailable(
             "the tool answered as if it were a resource".to_owned(),
         )),
@@ -587,10 +632,11 @@ impl From<StartError> for CallError {
                 | StoreError::TooManyRounds { .. },
             ) => CallError::Busy(error.to_string()),
             StartError::Store(error) => {
-                warn!(%error, "a task could not be stored");
-                CallError::Unavailable(
-                    "the task store is not available; call again later".to_owned(),
-                )
+                warn!(%error, "what a call needs could not be stored or read");
+                CallError::Unavailable(match error {
+                    StoreError::Damaged { .. } => error.to_string(),
+                    _ => "the task store is not available; call again later".to_owned(),
+                })
             }
         }
     }

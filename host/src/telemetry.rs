@@ -8,6 +8,9 @@ use tracing_subscriber::EnvFilter;
 /// What is logged when neither `--log` nor `RUST_LOG` says.
 pub const DEFAULT_FILTER: &str = "warn,longshore=info,rmcp=error";
 
+/// The same for commands, whose own output is their report. rmcp warns of every call that is cancelled.
+pub const COMMAND_FILTER: &str = "warn,rmcp=error";
+
 /// Starts logging with `filter`, else that of `RUST_LOG`, else `default`. The error says what is
 /// wrong with the filter.
 pub fn init(filter: Option<&str>, default: &str) -> Result<(), String> {

@@ -12,6 +12,7 @@ pub use crate::bindings::longshore::plugin::types::LogLevel;
 use crate::error::{Error, Result, Stopped};
 use crate::hooks::Hooks;
 use crate::input::{Answers, Confirmation, InputRequest, Response, Root, Sampled, Sampling};
+use crate::state::State;
 
 /// A tool's way to its host. Every method may take as long as it needs: the host suspends the tool
 /// meanwhile, which costs no thread.
@@ -168,6 +169,16 @@ impl Context {
             .map_err(|error| {
                 Error::from(error).context(format!("the recorded step `{name}` cannot be read"))
             })
+    }
+
+    /// What this plugin keeps beyond the task, for this tenant.
+    pub fn state(&self) -> State<'_> {
+        State::new(&self.hooks)
+    }
+
+    /// A configuration value that the plugin asks for and the operator gives.
+    pub fn configuration(&self, name: &str) -> Option<String> {
+        self.hooks.configuration(name)
     }
 
     /// Where a person can look up what the tool does outside. Set it before the first effect.

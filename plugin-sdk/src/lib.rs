@@ -197,6 +197,7 @@ mod schema;
 #[rustfmt::skip]
 #[doc(hidden)]
 pub mod server_bindings;
+mod state;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod tool;
@@ -217,6 +218,7 @@ pub use output::{Content, IntoOutput, Output, ResourceBody, Structured};
 pub use prompt::{Conversation, Message, Prompt, Role, prompt};
 pub use resource::{Resource, Template, resource, template};
 pub use schema::form as form_schema;
+pub use state::State;
 pub use tool::{Execution, NoArguments, Recovery, Tool, tool};
 
 /// What nearly every tool needs.
@@ -236,8 +238,8 @@ pub mod prelude {
 /// Registers what a plugin offers: once in a crate, one [`tool`](tool()), [`resource`](resource()),
 /// [`template`](template()) or [`prompt`](prompt()) a line.
 ///
-/// A plugin of tools alone is a component of the world `plugin`; a line that begins with another
-/// word makes it one of the world `server`. It also makes the functions by which tests call them:
+/// A plugin whose lines are all `tool(…)` and methods is a component of the world `plugin`; any other
+/// line makes it one of the world `server`. It also makes the functions by which tests call them:
 /// `tools()`, and in a server `offer()`.
 #[macro_export]
 macro_rules! export {

@@ -1,5 +1,7 @@
 //! All that a plugin offers.
 
+use std::cmp::Reverse;
+
 use crate::completion::{Suggestions, Typed};
 use crate::contents::Contents;
 use crate::context::Context;
@@ -33,12 +35,15 @@ impl Offer {
         self
     }
 
-    /// Reads a resource, listed or of a template; None if there is no such one.
+    /// Reads a resource: one of the list, or of the template that fits and has most fixed text. None
+    /// if there is no such one.
     pub fn read(&self, context: &Context, uri: &str) -> Result<Option<Contents>> {
         if let Some(resource) = self.resources.iter().find(|it| it.uri() == uri) {
             return resource.read(context);
         }
-        match self.templates.iter().find(|it| it.fits(uri)) {
+        let fitting = self.templates.iter().filter(|it| it.fits(uri));
+        // The host prefers the same one where two plugins have templates that fit.
+        match fitting.min_by_key(|it| Reverse(it.fixed_bytes())) {
             Some(template) => template.read(context, uri),
             None => Ok(None),
         }

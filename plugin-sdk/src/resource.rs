@@ -11,19 +11,24 @@ use crate::error::{Error, Result};
 use crate::server_bindings::exports::longshore::plugin::resources;
 use crate::uri_template;
 
+/// None: there is no such resource.
+type Read = Box<dyn Fn(&Context) -> Result<Option<Contents>>>;
+/// Takes the variables' values by their names.
+type ReadAt = Box<dyn Fn(&Context, Map<String, Value>) -> Result<Option<Contents>>>;
+
 /// A resource as [`export!`](crate::export) registers it.
 pub struct Resource {
     uri: String,
     shown: Shown,
     size: Option<u64>,
-    read: Box<dyn Fn(&Context) -> Result<Option<Contents>>>,
+    read: Read,
 }
 
 /// A family of resources that are too many to list, under a URI with variables.
 pub struct Template {
     uri: String,
     shown: Shown,
-    read: Box<dyn Fn(&Context, Map<String, Value>) -> Result<Option<Contents>>>,
+    read: ReadAt,
     completions: Completions,
 }
 
@@ -195,6 +200,10 @@ impl Template {
     /// Whether a URI is of this family.
     pub fn fits(&self, uri: &str) -> bool {
         uri_template::variables(&self.uri, uri).is_some()
+    }
+
+    pub(crate) fn fixed_bytes(&self) -> usize {
+        uri_template::fixed_bytes(&self.uri)
     }
 
     /// What the resource holds; None if the URI does not fit, or there is no such resource.

@@ -37,6 +37,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::Tool;
+use crate::bindings::longshore::plugin::state::StateError;
 use crate::bindings::longshore::plugin::{control, types};
 use crate::context::Context;
 use crate::error::{Result, Stopped};
@@ -62,6 +63,9 @@ struct State {
     progress: Vec<Progress>,
     asked: Vec<types::InputRequest>,
     reference: Option<(String, Option<String>)>,
+    configuration: BTreeMap<String, String>,
+    /// None without the grant.
+    values: Option<BTreeMap<String, Vec<u8>>>,
     logged: Vec<Logged>,
     updated: Vec<String>,
 }
@@ -104,6 +108,8 @@ impl Host {
                 progress: Vec::new(),
                 asked: Vec::new(),
                 reference: None,
+                configuration: BTreeMap::new(),
+                values: Some(BTreeMap::new()),
                 logged: Vec::new(),
                 updated: Vec::new(),
             })),
@@ -168,6 +174,27 @@ impl Host {
     pub fn with_step(self, name: &str, value: impl Serialize) -> Host {
         let value = json_of(value).into_bytes();
         self.with(|state| state.steps.push((name.into(), value)))
+    }
+
+    /// The plugin's state has this value.
+    pub fn with_state(self, key: &str, value: impl Serialize) -> Host {
+        let value = json_of(value).into_bytes();
+        self.with(|state| {
+            let values = state.values.get_or_insert_default();
+            values.insert(key.into(), value);
+        })
+    }
+
+    /// The operator gave the plugin no state.
+    pub fn without_state(self) -> Host {
+        self.with(|state| state.values = None)
+    }
+
+    /// The operator gave this configuration value.
+    pub fn configured(self, name: &str, value: &str) -> Host {
+        self.with(|state| {
+            state.configuration.insert(name.into(), value.into());
+        })
     }
 
     /// The next run of the same task: one attempt later, and no longer cancelled.
@@ -273,6 +300,13 @@ impl Host {
         }
     }
 
+    /// A value of the plugin's state.
+    pub fn state<S: DeserializeOwned>(&self, key: &str) -> Option<S> {
+        let state = self.state.borrow();
+        let value = state.values.as_ref()?.get(key)?;
+        Some(serde_json::from_slice(value).expect("the value is of another type"))
+    }
+
     /// The external reference: what it is called, and its URL.
     pub fn reference(&self) -> Option<(String, Option<String>)> {
         self.state.borrow().reference.clone()
@@ -354,6 +388,54 @@ impl Hooks {
         self.state.borrow_mut().reference = Some((reference.into(), url.map(String::from)));
     }
 
+    pub fn configuration(&self, name: &str) -> Option<String> {
+        self.state.borrow().configuration.get(name).cloned()
+    }
+
+    pub fn state_get(&self, key: &str) -> Result<Option<Vec<u8>>, StateError> {
+        let mut state = self.state.borrow_mut();
+        Ok(state.values()?.get(key).cloned())
+    }
+
+    pub fn state_set(&self, key: &str, value: &[u8]) -> Result<(), StateError> {
+        let mut state = self.state.borrow_mut();
+        state.values()?.insert(key.into(), value.into());
+        Ok(())
+    }
+
+    pub fn state_delete(&self, key: &str) -> Result<(), StateError> {
+        let mut state = self.state.borrow_mut();
+        state.values()?.remove(key);
+        Ok(())
+    }
+
+    pub fn state_compare_and_set(
+        &self,
+        key: &str,
+        expected: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) -> Result<bool, StateError> {
+        let mut state = self.state.borrow_mut();
+        let values = state.values()?;
+        if values.get(key).map(Vec::as_slice) != expected {
+            return Ok(false);
+        }
+        match value {
+            Some(value) => values.insert(key.into(), value.into()),
+            None => values.remove(key),
+        };
+        Ok(true)
+    }
+
+    pub fn state_keys(&self, prefix: &str, after: Option<&str>) -> Result<Vec<String>, StateError> {
+        let mut state = self.state.borrow_mut();
+        let keys = state.values()?.keys();
+        let wanted = keys.filter(|key| {
+            key.starts_with(prefix) && after.is_none_or(|after| key.as_str() > after)
+        });
+        Ok(wanted.cloned().collect())
+    }
+
     pub fn log(&self, level: types::LogLevel, logger: Option<&str>, data: &str) {
         self.state.borrow_mut().logged.push(Logged {
             level,
@@ -368,6 +450,11 @@ impl Hooks {
 }
 
 impl State {
+    fn values(&mut self) -> Result<&mut BTreeMap<String, Vec<u8>>, StateError> {
+        let refused = || StateError::Refused("no grant".into());
+        self.values.as_mut().ok_or_else(refused)
+    }
+
     fn stop(&mut self) -> Result<(), Stopped> {
         match &mut self.stops_left {
             None => Ok(()),

@@ -27,6 +27,18 @@ pub(crate) fn variables(template: &str, uri: &str) -> Option<Vec<(String, String
     (rest.is_empty() && pattern.is_empty()).then_some(found)
 }
 
+/// How much of a template is fixed: of two that fit, the one with more says more.
+pub(crate) fn fixed_bytes(template: &str) -> usize {
+    let (start, mut rest) = split_literal(template);
+    let mut fixed = start.len();
+    while let Some((_, after)) = rest.split_once('}') {
+        let (literal, next) = split_literal(after);
+        fixed += literal.len();
+        rest = next;
+    }
+    fixed
+}
+
 /// What comes before the first variable, and what is left.
 fn split_literal(pattern: &str) -> (&str, &str) {
     pattern.split_at(pattern.find('{').unwrap_or(pattern.len()))
@@ -99,6 +111,19 @@ mod tests {
                     .as_deref(),
                 "{template} {uri}"
             );
+        }
+    }
+
+    #[test]
+    fn only_what_is_no_variable_is_fixed() {
+        let table = [
+            ("v://a", 5),
+            ("v://{a}", 4),
+            ("v://{longer}", 4),
+            ("v://{a}/{b}.txt", 9),
+        ];
+        for (template, fixed) in table {
+            assert_eq!(fixed_bytes(template), fixed, "{template}");
         }
     }
 }

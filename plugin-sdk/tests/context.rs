@@ -116,3 +116,28 @@ fn a_form_no_client_can_show_is_never_asked() {
     assert!(matches!(error, Error::Rpc { code: -32603, .. }), "{error}");
     assert!(host.asked().is_empty());
 }
+
+#[test]
+fn state_outlives_a_task_and_is_changed_together() {
+    let host = Host::new().with_state("seen", 2).configured("region", "eu");
+    let ctx = host.context();
+    let seen = ctx
+        .state()
+        .update("seen", |seen: Option<u32>| Ok(seen.unwrap_or(0) + 1));
+    assert_eq!(seen, Ok(3));
+    assert_eq!(host.state("seen"), Some(3));
+    assert_eq!(ctx.state().insert("seen", &7), Ok(false));
+    ctx.state().set("other", &"x").unwrap();
+    assert_eq!(ctx.state().keys("").unwrap(), ["other", "seen"]);
+    ctx.state().delete("seen").unwrap();
+    assert_eq!(ctx.state().get::<u32>("seen"), Ok(None));
+    assert_eq!(ctx.configuration("region").as_deref(), Some("eu"));
+    assert_eq!(ctx.configuration("other"), None);
+}
+
+#[test]
+fn state_without_its_grant_says_so() {
+    let host = Host::new().without_state();
+    let refused = host.context().state().get::<u32>("seen").unwrap_err();
+    assert_eq!(refused, Error::failed("the state `seen`: no grant"));
+}

@@ -70,6 +70,9 @@ longshore_plugin::export! {
             Some("emma") => Suggestions::matching(typed, ["one", "two", "Three"]),
             _ => Suggestions::default(),
         }),
+    template("book://{book}/{page}.html", "Page on the web", |_, at: Page| {
+        Ok(format!("<p>{} of {}</p>", at.page, at.book))
+    }),
     prompt("letter", "Begins a letter.", letter)
         .title("A letter")
         .complete("receiver", |_, typed| {
@@ -107,6 +110,12 @@ fn a_template_hands_its_variables_over_decoded() {
     let contents = read("book://a%20b/7").unwrap().unwrap();
     assert_eq!(contents.joined_text(), "7 of a b");
     assert_eq!(contents.bodies[0].uri.as_deref(), Some("book://a%20b/7"));
+}
+
+#[test]
+fn of_two_templates_that_fit_the_one_that_says_more_is_read() {
+    let contents = read("book://emma/7.html").unwrap().unwrap();
+    assert_eq!(contents.joined_text(), "<p>7 of emma</p>");
 }
 
 #[test]

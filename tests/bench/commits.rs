@@ -77,6 +77,7 @@ pub fn open_store(directory: &std::path::Path) -> anyhow::Result<Store> {
         cache_bytes: 64 << 20,
         free_disk_min_bytes: 0,
         tenant_rounds_max_bytes: 1 << 20,
+        tenant_results_kept_max_bytes: 1 << 20,
         tasks_unfinished_max: usize::MAX,
     };
     Ok(Store::open(

@@ -82,7 +82,7 @@ async fn a_task_that_needs_a_changed_file_ends_with_the_reason() {
     for (id, what) in ids {
         let task = answered(&client, &id).await;
         let expected = format!(
-            "the task's {what} can't be used: its file does not hold what was written; call the tool \
+            "the stored {what} can't be used: its file does not hold what was written; call the tool \
              again"
         );
         assert_eq!(task["error"]["message"], json!(expected));
@@ -111,7 +111,7 @@ async fn a_changed_result_is_not_given_out_and_the_check_finds_it() {
         .request("tasks/get", json!({"taskId": changed}))
         .await;
     assert_eq!((reply.status, reply.code()), (200, -32603));
-    insta::assert_snapshot!(reply.body["error"]["message"].as_str().unwrap(), @"the task's result can't be used: its file does not hold what was written; call the tool again");
+    insta::assert_snapshot!(reply.body["error"]["message"].as_str().unwrap(), @"the stored result can't be used: its file does not hold what was written; call the tool again");
     let text = &client.task(&other).await["result"]["content"][0]["text"];
     assert_eq!(text, &json!(large()));
     assert!(host.terminate().await.success());

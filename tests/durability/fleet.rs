@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::ledger::{Kind, Record, attempt_of_step, open_questions};
-use crate::harness::{Client, Server, Setup};
+use crate::harness::{Client, Random, Server, Setup};
 use crate::plugins::report_export::sales;
 
 /// Clients beside the one that only exports.
@@ -21,26 +21,6 @@ const TARGET_DELAY: Duration = Duration::from_millis(5);
 
 /// The report that nothing disturbed. All names have one length.
 const UNDISTURBED: &str = "report-0000";
-
-/// A small generator with a seed (splitmix64).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-}
 
 type Known = Arc<tokio::sync::Mutex<Record>>;
 

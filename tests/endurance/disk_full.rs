@@ -66,7 +66,7 @@ async fn start(setup: &Setup) -> (Host, Client) {
 async fn a_full_disk_refuses_new_work_and_loses_nothing() {
     let setup = script_host().configure(&format!(
         "[limits]\nfree_disk_min_bytes = {FREE_MIN_BYTES}\npark_after_ms = 0\n\
-         tasks_unfinished_max = 100000"
+         tasks_unfinished_max = 100000\ndrain_timeout_ms = 500"
     ));
     let _disk = match Mounted::tmpfs(&data_dir(&setup), DISK_MIB) {
         Ok(disk) => disk,
@@ -134,6 +134,18 @@ async fn a_full_disk_refuses_new_work_and_loses_nothing() {
         client.answer(id, yes()).await.result();
         client.until_status(id, "completed").await;
     }
+
+    // A host that is stopped does not wait for room, and its run goes on in the next process.
+    let works = client.start("script_resume", working()).await;
+    client
+        .until(&works, |task| task["statusMessage"] == "at work")
+        .await;
+    fill(&filler, COMMIT_ROOM_BYTES);
+    while is_ready(&host).await {}
+    assert!(host.terminate().await.success());
+    fs::remove_file(&filler).unwrap();
+    let (host, client) = start(&setup).await;
+    client.until_status(&works, "completed").await;
     assert!(host.terminate().await.success());
     checked(&setup);
 }

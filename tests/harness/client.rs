@@ -182,7 +182,8 @@ impl Client {
 
     async fn try_send(&self, method: &str, body: &Value) -> reqwest::Result<reqwest::Response> {
         let params = &body["params"];
-        let name = params["name"].as_str().or(params["taskId"].as_str());
+        let names = ["name", "taskId", "uri"];
+        let name = names.iter().find_map(|key| params[key].as_str());
         let mut headers = HeaderMap::new();
         let mut set = |name: &'static str, value: &str| {
             headers.insert(name, HeaderValue::from_str(value).unwrap());

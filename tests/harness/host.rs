@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
@@ -16,6 +18,7 @@ pub struct Setup {
     dir: TempDir,
     config: String,
     log: Option<String>,
+    environment: Vec<(String, String)>,
 }
 
 impl Setup {
@@ -25,6 +28,7 @@ impl Setup {
             dir: tempfile::tempdir().unwrap(),
             config: String::new(),
             log: None,
+            environment: Vec::new(),
         };
         for (name, built) in plugins {
             let folder = setup.path("plugins").join(name);
@@ -53,6 +57,12 @@ impl Setup {
     pub fn configure(mut self, toml: &str) -> Setup {
         self.config.push_str(toml);
         self.config.push('\n');
+        self
+    }
+
+    /// Sets a variable of the host's own environment.
+    pub fn environment(mut self, name: &str, value: &str) -> Setup {
+        self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -88,8 +98,22 @@ impl Setup {
         command.arg(name).arg("--config").arg(config);
         command.arg("--data-dir").arg(self.path("data"));
         command.arg("--plugins").arg(self.path("plugins"));
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.kill_on_drop(true);
         command
+    }
+
+    /// What the host that runs here has open and under way, as `longshore status` shows it.
+    pub async fn counts(&self) -> Value {
+        let socket = UnixStream::connect(self.path("data/longshore.sock")).await;
+        let mut stream = BufReader::new(socket.expect("the host has a socket"));
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": "longshore/status"});
+        let lines = format!("longshore tenant local\n{request}\n");
+        stream.write_all(lines.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_line(&mut answer).await.unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        answer["result"].clone()
     }
 
     /// Starts a host and waits until it listens.

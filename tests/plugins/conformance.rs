@@ -1,4 +1,4 @@
-//! `conformance`: that it loads and answers. What its tools must do is judged by the official suite.
+//! `conformance`: that it loads and answers. What it must do is judged by the official suite.
 
 use serde_json::json;
 
@@ -11,4 +11,19 @@ async fn the_fixtures_are_served_and_answer() {
     let host = setup.start().await;
     let result = host.client().call("greet", json!({"name": "Ada"})).await;
     assert_eq!(result["content"][0]["text"], "Hello, Ada!", "{result:#}");
+}
+
+#[test]
+fn a_plugin_of_tools_alone_exports_nothing_else() {
+    let exports = |guest: longshore_guests::Guest, interface: &str| {
+        let component = std::fs::read(guest.component()).unwrap();
+        let name = format!("longshore:plugin/{interface}@");
+        component
+            .windows(name.len())
+            .any(|it| it == name.as_bytes())
+    };
+    for interface in ["resources", "prompts", "completion"] {
+        assert!(exports(longshore_guests::CONFORMANCE, interface));
+        assert!(!exports(longshore_guests::SCRIPT, interface));
+    }
 }

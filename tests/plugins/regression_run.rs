@@ -290,3 +290,15 @@ async fn a_run_after_a_crash_sends_only_the_cases_without_a_result() {
     );
     assert_eq!(report["total"], 4);
 }
+
+#[tokio::test]
+async fn the_prompt_names_the_call_to_make() {
+    let setup = setup(&[("a.toml", &get("/a"))], &[]);
+    let host = setup.start().await;
+    let arguments = json!({"base_url": "https://h/api"});
+    let params = json!({"name": "triage-regressions", "arguments": arguments});
+    let reply = host.client().request("prompts/get", params).await;
+    let text = reply.result()["messages"][0]["content"]["text"].clone();
+    let text = text.as_str().unwrap();
+    assert!(text.contains("`regression-run` with `base_url` = \"https://h/api\""));
+}

@@ -56,6 +56,7 @@ function runSuite(...args) {
 async function listed() {
   const text = await runSuite("list", "--server");
   const all = [...text.matchAll(/^ *- (\S+) \[(.*)\]$/gm)].map(([, name, of]) => ({ name, of: of.split(",") }));
+  if (all.length === 0) throw new Error(`the suite lists no scenarios:\n${text}`);
   const names = (group) => all.filter(({ of }) => of.includes(group)).map(({ name }) => name);
   return Object.fromEntries([...Object.keys(REVISIONS), EXTENSION].map((group) => [group, names(group)]));
 }

@@ -2,7 +2,10 @@
 // that tests have seen. The core ones are those the official conformance suite brings along (it
 // checks with them what it sees itself); the extension's are its package's.
 //
-//     node schema.mjs DIRECTORY    # of records: one {revision, method, message} a line
+//     node schema.mjs DIRECTORY [WHO…]
+//
+// The directory holds records, one {revision, method, message} a line, in files `WHO-….jsonl`; each
+// WHO must have recorded something.
 
 import { readFile, readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -175,15 +178,18 @@ class Tally {
   }
 }
 
-async function main(directory) {
+async function main(directory, recorders) {
   const tally = new Tally(await published());
-  for (const file of (await readdir(directory)).sort()) {
-    for (const line of (await readFile(join(directory, file), "utf8")).split("\n")) {
-      // A process that was killed may have left half a line.
-      if (line.endsWith("}")) tally.see(JSON.parse(line));
-    }
+  const files = (await readdir(directory)).sort();
+  for (const file of files) {
+    const lines = (await readFile(join(directory, file), "utf8")).split("\n");
+    // What comes after the last newline is nothing, or half a line of a process that was killed.
+    for (const line of lines.slice(0, -1)) tally.see(JSON.parse(line));
   }
-  process.exitCode = tally.tell() ? 0 : 1;
+  const silent = recorders.filter((who) => !files.some((file) => file.startsWith(`${who}-`)));
+  for (const who of silent) console.log(`  FAIL nothing was recorded by ${who}`);
+  process.exitCode = tally.tell() && silent.length === 0 ? 0 : 1;
 }
 
-await main(process.argv[2]);
+const [directory, ...recorders] = process.argv.slice(2);
+await main(directory, recorders);

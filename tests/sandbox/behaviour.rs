@@ -119,6 +119,7 @@ async fn a_guest_reaches_only_the_directories_it_was_granted() {
         name: name.to_owned(),
         path: dir.join(name).join("{tenant}"),
         write,
+        quota_bytes: None,
     };
     let host = Fixture::with(limits(), |dir| {
         std::fs::create_dir_all(dir.join("in/local")).unwrap();
@@ -156,6 +157,7 @@ async fn a_missing_directory_fails_the_call_without_telling_where_it_is() {
             name: "in".to_owned(),
             path: dir.join("missing"),
             write: true,
+            quota_bytes: None,
         }],
         ..Grants::default()
     })

@@ -45,6 +45,7 @@ fn grant(host: &str, port: u16, path_prefix: &str) -> Grants {
         host: host.to_owned(),
         port: Some(port),
         path_prefix: path_prefix.to_owned(),
+        methods: None,
     };
     Grants {
         http: vec![grant],
@@ -234,4 +235,82 @@ async fn a_dead_destination_is_an_error_the_guest_can_handle() {
     let host = Fixture::with(limits(), |_| grant("127.0.0.1", address.port(), "/")).await;
     let text = host.text("fetch", &format!("http://{address}/")).await;
     assert!(text.contains("ConnectionRefused"), "{text}");
+}
+
+/// Answers with the whole head of the request, in a header and in the body.
+async fn mirror() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut bytes = [0];
+                match stream.read_exact(&mut bytes).await {
+                    Ok(_) => head.push(bytes[0]),
+                    Err(_) => return,
+                }
+            }
+            let head = String::from_utf8(head).unwrap().replace("\r\n", "|");
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nx-echo: {head}\r\ncontent-length: {}\r\n\r\n{head}",
+                head.len()
+            );
+            let (first, second) = answer.as_bytes().split_at(answer.len() - 20);
+            // In two pieces, the cut somewhere in the secret.
+            for piece in [first, second] {
+                stream.write_all(piece).await.unwrap();
+                stream.flush().await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_secret_that_a_host_repeats_is_a_placeholder_again() {
+    const VALUE: &str = "s3cret/+ value";
+    let address = mirror().await;
+    let host = Fixture::with(limits(), |dir| {
+        let file = dir.join("token");
+        std::fs::write(&file, VALUE).unwrap();
+        let mut grants = grant("127.0.0.1", address.port(), "/");
+        grants.secrets.push(SecretGrant {
+            name: "TOKEN".to_owned(),
+            place: SecretPlace::File(file),
+            hosts: grants.http.clone(),
+        });
+        grants
+    })
+    .await;
+    let told = host.text("fetch-echo", &address.to_string()).await;
+    assert!(!told.contains("s3cret"), "{told}");
+    assert_eq!(told.matches("Bearer TOKEN|").count(), 2, "{told}");
+    assert_eq!(told.matches("GET /?key=TOKEN HTTP").count(), 2, "{told}");
+    // A compressed answer could not be searched.
+    assert!(!told.contains("gzip"), "{told}");
+}
+
+#[tokio::test]
+async fn a_target_that_names_another_host_is_not_followed() {
+    let (address, count) = server().await;
+    let (other, at_other) = server().await;
+    let host = Fixture::with(limits(), |_| grant("127.0.0.1", address.port(), "/")).await;
+    for target in [
+        format!("http://{other}/"),
+        format!("//{other}/"),
+        format!("@{other}/"),
+        format!("/\\{other}/"),
+    ] {
+        host.text("fetch-target", &format!("{address} {target}"))
+            .await;
+    }
+    assert_eq!(at_other.load(Ordering::SeqCst), 0);
+    // What arrived at the granted host was a path there.
+    let path = host
+        .text("fetch-target", &format!("{address} //{other}/"))
+        .await;
+    assert!(path.contains(&format!("GET //{other}/ HTTP/1.1")), "{path}");
+    assert!(count.load(Ordering::SeqCst) > 0);
 }

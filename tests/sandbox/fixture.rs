@@ -55,7 +55,10 @@ pub fn limits() -> SandboxLimits {
         compile_timeout: Duration::from_secs(60),
         compile_memory_max_bytes: 2 << 30,
         result_max_bytes: MIB,
+        result_kept_max_bytes: MIB,
         log_max_bytes: 64 << 10,
+        state_max_bytes: MIB as u64,
+        state_keys_max: 1_000,
         threads: 2,
     }
 }
@@ -113,6 +116,7 @@ impl Fixture {
             cache_bytes: 8 << 20,
             free_disk_min_bytes: 0,
             tenant_rounds_max_bytes: 1 << 20,
+            tenant_results_kept_max_bytes: 1 << 20,
             tasks_unfinished_max: 100,
         };
         let clock = Clock::system();

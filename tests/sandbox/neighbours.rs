@@ -31,7 +31,8 @@ pub fn setup() -> Setup {
         .iter()
         .map(|(name, dir)| (*name, dir.as_path()))
         .collect();
-    let limits = "[limits]\ncompile_timeout_ms = 20000\ncompile_memory_max_bytes = 536870912\n";
+    let limits = "[limits]\ncompile_timeout_ms = 20000\ncompile_memory_max_bytes = 536870912\n\
+        result_kept_max_bytes = 1048576\n";
     Setup::new(&plugins).configure(limits).configure(&tenants)
 }
 

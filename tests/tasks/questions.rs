@@ -55,6 +55,23 @@ async fn questions_are_answered_one_by_one() {
 }
 
 #[tokio::test]
+async fn a_question_comes_with_how_far_the_tool_is() {
+    let setup = scripts().configure("[limits]\nsave_interval_ms = 600000\npark_after_ms = 0");
+    let host = setup.start().await;
+    let client = host.client();
+    let operations = json!([
+        {"do": "progress", "message": "half", "done": 1, "total": 2},
+        {"do": "confirm", "key": "go", "message": "Go on?"},
+    ]);
+    let id = client.start("script_resume", script(operations)).await;
+    client.until_asked(&id).await;
+    let task = client.task(&id).await;
+    assert_eq!(task["statusMessage"], "half", "{task:#}");
+    let done = json!({"done": 1, "total": 2});
+    assert_eq!(task["_meta"]["longshore/progress"], done);
+}
+
+#[tokio::test]
 async fn an_answer_that_does_not_fit_is_refused_and_the_question_stays() {
     let setup = scripts();
     let host = setup.start().await;

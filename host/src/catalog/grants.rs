@@ -1,9 +1,15 @@
 //! The effective grants: what a plugin asks for *and* the operator gives (I5). Pure; it shows both
 //! sides, so that a person sees what is missing and what is given in vain.
 
+use std::collections::BTreeMap;
+
 use super::manifest::{Asked, AskedHttp};
-use crate::config::{Given, GivenDirectory, GivenSecret, HttpPattern, SecretSource};
-use crate::wasm::{DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace};
+use crate::config::{
+    Given, GivenDirectory, GivenSecret, GivenState, HttpPattern, Methods, SecretSource,
+};
+use crate::wasm::{
+    AskGrant, DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace, StateGrant,
+};
 
 /// One thing asked, given, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +28,9 @@ pub enum Kind {
     Directory,
     Http,
     Environment,
+    Configuration,
     Secret,
+    State,
 }
 
 /// What comes of a row.
@@ -31,6 +39,8 @@ pub enum Effect {
     Granted,
     /// Granted, and less than was asked.
     Narrowed,
+    /// A person is asked while the tool runs.
+    Asks,
     NotGiven,
     NotAsked,
 }
@@ -41,7 +51,9 @@ impl Kind {
             Kind::Directory => "directory",
             Kind::Http => "http",
             Kind::Environment => "environment",
+            Kind::Configuration => "configuration",
             Kind::Secret => "secret",
+            Kind::State => "state",
         }
     }
 }
@@ -51,6 +63,7 @@ impl Effect {
         match self {
             Effect::Granted => "granted",
             Effect::Narrowed => "narrowed",
+            Effect::Asks => "asks a person",
             Effect::NotGiven => "not given",
             Effect::NotAsked => "not asked",
         }
@@ -68,26 +81,16 @@ pub fn effective(asked: &Asked, given: &Given) -> Grants {
                 name: wish.name.clone(),
                 path: directory.path.clone(),
                 write: wish.write && directory.write,
+                quota_bytes: directory.quota_bytes,
             })
         })
         .collect();
-    let mut http = Vec::new();
-    for grant in &given.http {
-        for wish in &asked.http {
-            match intersect(&wish.host.parsed, grant) {
-                Some(both) if !http.contains(&both) => http.push(both),
-                Some(_) | None => {}
-            }
-        }
-    }
-    let environment = asked
-        .environment
-        .iter()
-        .filter_map(|wish| {
-            let value = given.environment.get(&wish.name)?;
-            Some((wish.name.clone(), value.clone()))
-        })
-        .collect();
+    let wished = |value: &BTreeMap<String, String>, name: &String| {
+        let value = value.get(name)?;
+        Some((name.clone(), value.clone()))
+    };
+    let environment = asked.environment.iter();
+    let configuration = asked.configuration.iter();
     let secrets = asked
         .secrets
         .iter()
@@ -105,10 +108,58 @@ pub fn effective(asked: &Asked, given: &Given) -> Grants {
         .collect();
     Grants {
         directories,
-        http: http.into_iter().map(HttpGrant::from).collect(),
-        environment,
+        http: effective_http(asked, given),
+        ask: effective_ask(asked, given),
+        environment: environment
+            .filter_map(|wish| wished(&given.environment, &wish.name))
+            .collect(),
+        configuration: configuration
+            .filter_map(|wish| wished(&given.configuration, &wish.name))
+            .collect(),
         secrets,
+        state: asked
+            .state
+            .as_ref()
+            .and(given.state.as_ref())
+            .map(|state| StateGrant {
+                quota_bytes: state.quota_bytes,
+                quota_keys: state.quota_keys,
+            }),
     }
+}
+
+fn effective_http(asked: &Asked, given: &Given) -> Vec<HttpGrant> {
+    let mut http = Vec::new();
+    for grant in &given.http {
+        for wish in &asked.http {
+            match intersect(&wish.host.parsed, grant) {
+                Some(both) if !http.contains(&both) => http.push(both),
+                Some(_) | None => {}
+            }
+        }
+    }
+    http.into_iter().map(HttpGrant::from).collect()
+}
+
+/// What a person may be asked for: only wishes that say so, only what the operator's rule covers.
+fn effective_ask(asked: &Asked, given: &Given) -> Vec<AskGrant> {
+    let Some(rule) = &given.ask else {
+        return Vec::new();
+    };
+    let wishes = asked.http.iter().filter(|wish| wish.at_run_time);
+    wishes
+        .flat_map(|wish| {
+            let both = rule
+                .http
+                .iter()
+                .filter_map(|grant| intersect(&wish.host.parsed, grant));
+            both.map(|both| AskGrant {
+                http: HttpGrant::from(both),
+                remember: rule.remember,
+                why: wish.why.clone(),
+            })
+        })
+        .collect()
 }
 
 impl From<HttpPattern> for HttpGrant {
@@ -118,6 +169,7 @@ impl From<HttpPattern> for HttpGrant {
             host: pattern.host,
             port: pattern.port,
             path_prefix: pattern.path_prefix,
+            methods: pattern.methods,
         }
     }
 }
@@ -126,17 +178,34 @@ impl From<HttpPattern> for HttpGrant {
 pub fn compare(asked: &Asked, given: &Given) -> Vec<Row> {
     let mut rows = directory_rows(asked, given);
     rows.extend(http_rows(asked, given));
-    rows.extend(environment_rows(asked, given));
+    rows.extend(value_rows(
+        Kind::Environment,
+        asked.environment.iter().map(|wish| (&wish.name, &wish.why)),
+        &given.environment,
+    ));
+    rows.extend(value_rows(
+        Kind::Configuration,
+        asked
+            .configuration
+            .iter()
+            .map(|wish| (&wish.name, &wish.why)),
+        &given.configuration,
+    ));
     rows.extend(secret_rows(asked, given));
+    rows.extend(state_row(asked, given));
     rows
 }
 
 fn directory_rows(asked: &Asked, given: &Given) -> Vec<Row> {
     let shown = |directory: &GivenDirectory| {
+        let quota = directory
+            .quota_bytes
+            .map(|bytes| format!(", at most {bytes} bytes"));
         format!(
-            "{} {}",
+            "{} {}{}",
             access_word(directory.write),
-            directory.path.display()
+            directory.path.display(),
+            quota.unwrap_or_default()
         )
     };
     let wishes = asked.directories.iter().map(|wish| {
@@ -165,58 +234,116 @@ fn directory_rows(asked: &Asked, given: &Given) -> Vec<Row> {
 fn http_rows(asked: &Asked, given: &Given) -> Vec<Row> {
     let is_met =
         |wish: &AskedHttp, grant: &HttpPattern| intersect(&wish.host.parsed, grant).is_some();
+    let rules = given.ask.iter().flat_map(|ask| &ask.http);
     let wishes = asked.http.iter().map(|wish| {
-        let matching: Vec<String> = given
+        let granted: Vec<&HttpPattern> = given
             .http
             .iter()
             .filter(|grant| is_met(wish, grant))
-            .map(|grant| grant.to_string())
             .collect();
+        let askable = rules
+            .clone()
+            .filter(|rule| wish.at_run_time && is_met(wish, rule));
+        let mut shown: Vec<String> = granted.iter().map(|grant| grant.to_string()).collect();
+        shown.extend(askable.map(|rule| format!("ask for {rule}")));
         Row {
             kind: Kind::Http,
             name: wish.host.text.clone(),
-            asked: Some(wish.host.text.clone()),
-            effect: match matching.is_empty() {
-                true => Effect::NotGiven,
-                false => Effect::Granted,
+            asked: Some(match wish.at_run_time {
+                true => format!("{}, at run time", wish.host.text),
+                false => wish.host.text.clone(),
+            }),
+            effect: match (granted.is_empty(), shown.is_empty()) {
+                (true, true) => Effect::NotGiven,
+                (true, false) => Effect::Asks,
+                (false, _) if granted.iter().any(|grant| has_methods(wish, grant)) => {
+                    Effect::Granted
+                }
+                (false, _) => Effect::Narrowed,
             },
-            given: (!matching.is_empty()).then(|| matching.join(", ")),
+            given: (!shown.is_empty()).then(|| shown.join(", ")),
             why: Some(wish.why.clone()),
         }
     });
-    let unasked = given
+    let given_in_vain = given
         .http
         .iter()
         .filter(|grant| !asked.http.iter().any(|wish| is_met(wish, grant)))
-        .map(|grant| {
-            let text = grant.to_string();
-            unasked(Kind::Http, &text, text.clone())
-        });
+        .map(HttpPattern::to_string);
+    let askable_in_vain = rules
+        .clone()
+        .filter(|rule| {
+            let mut wishes = asked.http.iter().filter(|wish| wish.at_run_time);
+            !wishes.any(|wish| is_met(wish, rule))
+        })
+        .map(|rule| format!("ask for {rule}"));
+    let unasked = given_in_vain
+        .chain(askable_in_vain)
+        .map(|text| unasked(Kind::Http, &text, text.clone()));
     wishes.chain(unasked).collect()
 }
 
-/// Values stay unsaid: they may be secrets.
-fn environment_rows(asked: &Asked, given: &Given) -> Vec<Row> {
-    let wishes = asked.environment.iter().map(|wish| {
-        let is_given = given.environment.contains_key(&wish.name);
+/// Whether a grant has all the methods that a wish names.
+fn has_methods(wish: &AskedHttp, grant: &HttpPattern) -> bool {
+    match (&wish.host.parsed.methods, &grant.methods) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(wished), Some(given)) => wished.is_subset(given),
+    }
+}
+
+/// Rows of environment and configuration. Values stay unsaid: they may be secrets.
+fn value_rows<'a>(
+    kind: Kind,
+    asked: impl Iterator<Item = (&'a String, &'a String)> + Clone,
+    given: &BTreeMap<String, String>,
+) -> Vec<Row> {
+    let wishes = asked.clone().map(|(name, why)| {
+        let is_given = given.contains_key(name);
         Row {
-            kind: Kind::Environment,
-            name: wish.name.clone(),
+            kind,
+            name: name.clone(),
             asked: Some("value".to_owned()),
             given: is_given.then(|| "set".to_owned()),
             effect: match is_given {
                 true => Effect::Granted,
                 false => Effect::NotGiven,
             },
-            why: Some(wish.why.clone()),
+            why: Some(why.clone()),
         }
     });
     let unasked = given
-        .environment
         .keys()
-        .filter(|name| !asked.environment.iter().any(|wish| wish.name == **name))
-        .map(|name| unasked(Kind::Environment, name, "set".to_owned()));
+        .filter(|name| !asked.clone().any(|(wished, _)| wished == *name))
+        .map(|name| unasked(kind, name, "set".to_owned()));
     wishes.chain(unasked).collect()
+}
+
+fn state_row(asked: &Asked, given: &Given) -> Option<Row> {
+    let shown = |state: &GivenState| {
+        let quota = |number: Option<u64>, unit: &str| match number {
+            Some(number) => format!("{number} {unit}"),
+            None => format!("the host's limit of {unit}"),
+        };
+        let (bytes, keys) = (state.quota_bytes, state.quota_keys);
+        format!("{}, {}", quota(bytes, "bytes"), quota(keys, "keys"))
+    };
+    let name = "state";
+    match (&asked.state, &given.state) {
+        (None, None) => None,
+        (None, Some(state)) => Some(unasked(Kind::State, name, shown(state))),
+        (Some(wish), state) => Some(Row {
+            kind: Kind::State,
+            name: name.to_owned(),
+            asked: Some("values".to_owned()),
+            given: state.as_ref().map(shown),
+            effect: match state {
+                Some(_) => Effect::Granted,
+                None => Effect::NotGiven,
+            },
+            why: Some(wish.why.clone()),
+        }),
+    }
 }
 
 /// Where a secret is kept is the operator's business; where it may go is what matters.
@@ -265,9 +392,13 @@ fn access_word(write: bool) -> &'static str {
 /// What both allow. A port the plugin leaves out is any; one the operator leaves out is only the
 /// scheme's own.
 fn intersect(wish: &HttpPattern, given: &HttpPattern) -> Option<HttpPattern> {
-    if !host_fits(&wish.host, &given.host) {
-        return None;
-    }
+    // Either side may be a pattern, where a person is asked.
+    let host = match host_fits(&wish.host, &given.host) {
+        true => &given.host,
+        false if host_fits(&given.host, &wish.host) => &wish.host,
+        false => return None,
+    };
+    let methods = both_methods(&wish.methods, &given.methods)?;
     let mut scheme = both(&wish.scheme, &given.scheme)?;
     let port = match (wish.port, given.port) {
         (Some(wanted), None) => {
@@ -287,10 +418,22 @@ fn intersect(wish: &HttpPattern, given: &HttpPattern) -> Option<HttpPattern> {
     };
     longer.starts_with(shorter.as_str()).then(|| HttpPattern {
         scheme,
-        host: given.host.clone(),
+        host: host.clone(),
         port,
         path_prefix: longer.clone(),
+        methods,
     })
+}
+
+/// What both allow, where None is all; None when that is nothing.
+fn both_methods(a: &Option<Methods>, b: &Option<Methods>) -> Option<Option<Methods>> {
+    match (a, b) {
+        (Some(a), Some(b)) => {
+            let both: Methods = a.intersection(b).cloned().collect();
+            (!both.is_empty()).then_some(Some(both))
+        }
+        (some, None) | (None, some) => Some(some.clone()),
+    }
 }
 
 /// The stricter of two conditions, where None is no condition; None when they exclude each other.
@@ -439,6 +582,120 @@ mod tests {
         for wrong in ["{ env = \"T\", hosts = [] }", "{ hosts = [\"a.example\"] }"] {
             assert!(toml::from_str::<Given>(&format!("secrets.A = {wrong}")).is_err());
         }
+    }
+
+    #[test]
+    fn methods_are_those_that_both_sides_name() {
+        let table = [
+            (None, None, Some("a.example"), Effect::Granted),
+            (None, Some("GET"), Some("a.example (GET)"), Effect::Narrowed),
+            (Some("GET"), None, Some("a.example (GET)"), Effect::Granted),
+            (
+                Some("GET\", \"PUT"),
+                Some("GET\", \"HEAD"),
+                Some("a.example (GET)"),
+                Effect::Narrowed,
+            ),
+            (Some("PUT"), Some("GET"), None, Effect::NotGiven),
+        ];
+        for (wish, gift, expected, effect) in table {
+            let methods = |names: Option<&str>| match names {
+                Some(names) => format!(", methods = [\"{names}\"]"),
+                None => String::new(),
+            };
+            let wishes = asked(&format!(
+                "http = [{{ host = \"a.example\", why = \"\"{} }}]",
+                methods(wish)
+            ));
+            let gifts = given(&format!(
+                "http = [{{ host = \"a.example\"{} }}]",
+                methods(gift)
+            ));
+            let granted = effective(&wishes, &gifts).http;
+            let shown: Vec<String> = granted.iter().map(HttpGrant::to_string).collect();
+            let expected: Vec<String> = expected
+                .map(|text| text.replacen("a.example", "a.example/", 1))
+                .into_iter()
+                .collect();
+            assert_eq!(shown, expected, "{wish:?} {gift:?}");
+            assert_eq!(
+                compare(&wishes, &gifts)[0].effect,
+                effect,
+                "{wish:?} {gift:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_person_is_asked_only_where_both_sides_say_so() {
+        let wish = |more: &str| {
+            asked(&format!(
+                "http = [{{ host = \"*.example.com\", why = \"because\"{more} }}]"
+            ))
+        };
+        let at_run_time = wish(", at_run_time = true");
+        let rule =
+            given("ask = { http = [\"*\", \"https://api.example.com/v1/\"], remember = true }");
+        let ask = effective(&at_run_time, &rule).ask;
+        let shown: Vec<String> = ask.iter().map(|ask| ask.http.to_string()).collect();
+        assert_eq!(shown, ["*.example.com/", "https://api.example.com/v1/"]);
+        assert!(ask[0].remember);
+        assert_eq!(ask[0].why, "because");
+        let row = &compare(&at_run_time, &rule)[0];
+        assert_eq!(row.effect, Effect::Asks);
+        assert_eq!(
+            row.given.as_deref(),
+            Some("ask for *, ask for https://api.example.com/v1/")
+        );
+
+        assert_eq!(effective(&wish(""), &rule).ask, []);
+        assert_eq!(effective(&at_run_time, &Given::default()).ask, []);
+        let elsewhere = given("ask = { http = [\"a.example.org\"] }");
+        assert_eq!(effective(&at_run_time, &elsewhere).ask, []);
+        let effects: Vec<Effect> = compare(&at_run_time, &elsewhere)
+            .iter()
+            .map(|row| row.effect)
+            .collect();
+        assert_eq!(effects, [Effect::NotGiven, Effect::NotAsked]);
+        // What may be asked for is not given.
+        assert_eq!(effective(&at_run_time, &rule).http, []);
+    }
+
+    #[test]
+    fn state_and_configuration_need_both_sides() {
+        let wishes =
+            asked("state = { why = \"\" }\nconfiguration = [{ name = \"region\", why = \"\" }]");
+        let gifts = given(
+            "state = { quota_bytes = 10 }\nconfiguration = { region = \"eu\", other = \"x\" }",
+        );
+        let grants = effective(&wishes, &gifts);
+        let quota = grants
+            .state
+            .map(|state| (state.quota_bytes, state.quota_keys));
+        assert_eq!(quota, Some((Some(10), None)));
+        let values: Vec<_> = grants.configuration.into_iter().collect();
+        assert_eq!(values, [("region".to_owned(), "eu".to_owned())]);
+        for (asked, given) in [
+            (&wishes, &Given::default()),
+            (&Asked::default(), &gifts),
+            (&wishes, &given("state = false")),
+        ] {
+            assert_eq!(effective(asked, given), Grants::default());
+        }
+        let shown: Vec<_> = compare(&wishes, &gifts)
+            .into_iter()
+            .map(|row| (row.name, row.given, row.effect))
+            .collect();
+        let set = || Some("set".to_owned());
+        let quota = Some("10 bytes, the host's limit of keys".to_owned());
+        assert_eq!(
+            shown,
+            [
+                ("region".to_owned(), set(), Effect::Granted),
+                ("other".to_owned(), set(), Effect::NotAsked),
+                ("state".to_owned(), quota, Effect::Granted),
+            ]
+        );
     }
 
     #[test]

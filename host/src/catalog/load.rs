@@ -16,7 +16,7 @@ use super::{HeaderParam, Plugin};
 use crate::config::ConfigError;
 use crate::schema::{self, Schema, SchemaError};
 use crate::task::InputKey;
-use crate::wasm::{Component, Declaration, Declared, Grants, LoadError, Sandbox};
+use crate::wasm::{Component, Declaration, Declared, Grants, LoadError, Sandbox, is_reserved};
 
 /// Tools of one plugin.
 const TOOLS_MAX: usize = 256;
@@ -302,6 +302,12 @@ fn check_traits(declaration: &Declaration) -> Result<(), PluginError> {
             return bad(format!(
                 "question `{}`: {error}",
                 question.key.escape_debug()
+            ));
+        }
+        if is_reserved(&question.key) {
+            return bad(format!(
+                "question `{}`: keys that begin with `longshore.` are the host's own",
+                question.key
             ));
         }
         if !keys.insert(&question.key) {

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::config::{ConfigError, HttpPattern, PatternError, access, describe, parse_http};
+use crate::config::{
+    ConfigError, HttpPattern, Methods, PatternError, access, describe, methods, parse_http,
+};
 
 /// The manifest's name in a plugin's directory.
 pub const MANIFEST_FILE: &str = "plugin.toml";
@@ -38,7 +40,9 @@ pub struct Asked {
     pub directories: Vec<AskedDirectory>,
     pub http: Vec<AskedHttp>,
     pub environment: Vec<AskedEnvironment>,
+    pub configuration: Vec<AskedConfiguration>,
     pub secrets: Vec<AskedSecret>,
+    pub state: Option<AskedState>,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -53,17 +57,46 @@ pub struct AskedDirectory {
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "HttpEntry")]
 pub struct AskedHttp {
     /// A host, `*.example.com`, or `*` for whichever hosts the operator gives.
     pub host: HostPattern,
+    /// Whether a person may be asked for it while the tool runs, if the operator lets them.
+    pub at_run_time: bool,
     pub why: String,
+}
+
+/// The same as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HttpEntry {
+    host: String,
+    #[serde(default, deserialize_with = "methods")]
+    methods: Option<Methods>,
+    #[serde(default)]
+    at_run_time: bool,
+    why: String,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct AskedEnvironment {
     pub name: String,
+    pub why: String,
+}
+
+/// A value of the operator's that is no secret.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct AskedConfiguration {
+    pub name: String,
+    pub why: String,
+}
+
+/// A key-value state that outlives tasks.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct AskedState {
     pub why: String,
 }
 
@@ -76,19 +109,32 @@ pub struct AskedSecret {
 }
 
 /// Hosts a plugin would like to reach. What the text leaves out (scheme, port) is left to who gives.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(try_from = "String")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct HostPattern {
     pub text: String,
     pub(super) parsed: HttpPattern,
 }
 
-impl TryFrom<String> for HostPattern {
+impl TryFrom<HttpEntry> for AskedHttp {
     type Error = PatternError;
 
-    fn try_from(text: String) -> Result<HostPattern, PatternError> {
-        let parsed = parse_http(&text)?;
-        Ok(HostPattern { text, parsed })
+    fn try_from(entry: HttpEntry) -> Result<AskedHttp, PatternError> {
+        let parsed = HttpPattern {
+            methods: entry.methods,
+            ..parse_http(&entry.host)?
+        };
+        let text = match &parsed.methods {
+            None => entry.host,
+            Some(methods) => {
+                let methods: Vec<&str> = methods.iter().map(String::as_str).collect();
+                format!("{} ({})", entry.host, methods.join(", "))
+            }
+        };
+        Ok(AskedHttp {
+            host: HostPattern { text, parsed },
+            at_run_time: entry.at_run_time,
+            why: entry.why,
+        })
     }
 }
 

@@ -203,6 +203,11 @@ impl Catalog {
         self.inner.snapshot.borrow().clone()
     }
 
+    /// Instances of all plugins.
+    pub fn instances(&self) -> usize {
+        self.inner.sandbox.instances()
+    }
+
     /// Resolves when the sources were looked at, whether or not anything changed.
     pub fn looks(&self) -> watch::Receiver<u64> {
         self.inner.looks.subscribe()
@@ -223,7 +228,10 @@ pub fn sandbox_limits(limits: &Limits) -> SandboxLimits {
         compile_timeout: Duration::from_millis(limits.compile_timeout_ms),
         compile_memory_max_bytes: limits.compile_memory_max_bytes,
         result_max_bytes: size(limits.result_max_bytes),
+        result_kept_max_bytes: size(limits.result_kept_max_bytes),
         log_max_bytes: size(limits.log_max_bytes),
+        state_max_bytes: limits.state_max_bytes,
+        state_keys_max: limits.state_keys_max,
         threads: size(limits.guest_threads),
     }
 }

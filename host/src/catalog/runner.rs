@@ -51,13 +51,15 @@ impl Runner for Catalog {
 /// A result that breaks the tool's own output schema must not reach a client (MCP, tools, "Output
 /// Schema"); one that reports a failure need not fit it.
 fn check_result(tool: &Tool, end: RunEnd) -> RunEnd {
-    let (RunEnd::Returned(result), Some(schema)) = (&end, &tool.output) else {
+    let (json, is_error) = match &end {
+        RunEnd::Returned(result) => (result.json.as_str(), result.is_error),
+        RunEnd::ReturnedLarge(large) => large.shown(),
+        _ => return end,
+    };
+    let Some(schema) = tool.output.as_ref().filter(|_| !is_error) else {
         return end;
     };
-    if result.is_error {
-        return end;
-    }
-    let content: Value = serde_json::from_str(&result.json).unwrap_or_default();
+    let content: Value = serde_json::from_str(json).unwrap_or_default();
     match content.get("structuredContent") {
         None => failed(format!(
             "the tool `{}` returned no structured result",

@@ -9,7 +9,6 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::StreamExt;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Response, StatusCode, Url};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::sse::Parser;
@@ -26,7 +25,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// More than any result a host may be configured to return.
 const BODY_MAX_BYTES: usize = 128 << 20;
-/// A host with more pages of tools is going round in circles.
+/// A host with more pages than these is going round in circles.
 const PAGES_MAX: usize = 1_000;
 
 /// Speaks to one host.
@@ -80,25 +79,27 @@ impl Client {
 
     /// Every tool of the host.
     pub async fn tools(&self) -> Result<Vec<ToolInfo>, ClientError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Page {
-            tools: Vec<ToolInfo>,
-            next_cursor: Option<String>,
-        }
-        let mut tools = Vec::new();
+        let tools = self.pages("tools/list", "tools").await?;
+        serde_json::from_value(tools.into())
+            .map_err(|error| ClientError::Malformed(format!("tools/list: {error}")))
+    }
+
+    /// All items of a list that comes in pages.
+    async fn pages(&self, method: &str, member: &str) -> Result<Vec<Value>, ClientError> {
+        let mut items = Vec::new();
         let mut params = Map::new();
         for _ in 0..PAGES_MAX {
-            let result = self.ask("tools/list", params.clone(), None).await?;
-            let page: Page = serde_json::from_value(result)
-                .map_err(|error| ClientError::Malformed(format!("tools/list: {error}")))?;
-            tools.extend(page.tools);
-            match page.next_cursor {
-                Some(cursor) => params.insert("cursor".to_owned(), cursor.into()),
+            let mut page = self.ask(method, params.clone(), None).await?;
+            match page.get_mut(member).map(Value::take) {
+                Some(Value::Array(more)) => items.extend(more),
+                _ => return Err(ClientError::Malformed(format!("{method} without {member}"))),
+            }
+            match page.get("nextCursor") {
+                Some(cursor) => params.insert("cursor".to_owned(), cursor.clone()),
                 None => break,
             };
         }
-        Ok(tools)
+        Ok(items)
     }
 
     /// Calls a tool; `round` carries answers to the questions of an earlier reply.
@@ -152,6 +153,17 @@ impl Client {
     pub async fn log(&self, id: &str) -> Result<Value, ClientError> {
         self.ask("longshore/tasks/log", task_params(id), Some(id))
             .await
+    }
+
+    /// The tenant's tasks, newest first: a method of this host's own, too.
+    pub async fn tasks(&self) -> Result<Vec<TaskState>, ClientError> {
+        let mut tasks = self.pages("longshore/tasks/list", "tasks").await?;
+        let mut states = Vec::with_capacity(tasks.len());
+        for task in tasks.drain(..) {
+            states.push(TaskState::parse(task)?);
+        }
+        states.sort_by(|a, b| b.created_at.cmp(&a.created_at));
+        Ok(states)
     }
 
     /// Opens a stream of the task's changes; None when the host offers none for it.

@@ -45,6 +45,10 @@ impl Failure {
         Failure::new(Exit::Failed, message)
     }
 
+    pub fn refused(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Refused, message)
+    }
+
     pub fn interrupted(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Interrupted, message)
     }

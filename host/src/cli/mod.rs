@@ -16,6 +16,7 @@ mod progress;
 mod render;
 mod serve;
 mod sse;
+mod status;
 mod stdio;
 mod store;
 mod task;
@@ -61,6 +62,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Serve plugins to one client over standard input and output
     Stdio(stdio::StdioArgs),
+    /// Say what a running host has open and under way
+    Status(status::StatusArgs),
     /// Call a tool, follow its task, answer its questions
     Call(call::CallArgs),
     /// Look at a task and act on it
@@ -125,7 +128,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     // A client's own output is its report; only a host's log is worth reading unasked.
     let default_filter = match cli.command {
         Command::Serve(_) => telemetry::DEFAULT_FILTER,
-        _ => "warn",
+        _ => telemetry::COMMAND_FILTER,
     };
     if !matches!(cli.command, Command::Serve(_) | Command::Demo(_)) {
         terminal::end_with_a_closed_pipe();
@@ -141,6 +144,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
             Command::Demo(args) => demo::run(args).await,
             Command::Serve(args) => serve::run(args).await,
             Command::Stdio(args) => stdio::run(args).await,
+            Command::Status(args) => status::run(args).await,
             Command::Call(args) => call::run(args).await,
             Command::Task(command) => task::run(command).await,
             Command::Plugin(command) => plugin::run(command).await,

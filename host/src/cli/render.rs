@@ -118,6 +118,20 @@ pub fn task(state: &TaskState, as_json: bool) {
     }
 }
 
+/// A task among others.
+pub fn task_line(state: &TaskState) -> String {
+    let message = state.status_message.as_deref().unwrap_or_default();
+    let line = format!(
+        "{}  {}  {:<14}  {:<24}  {}",
+        text::plain_line(&state.task_id, 128),
+        state.created_at.get(..19).unwrap_or(&state.created_at),
+        state.status.as_str(),
+        text::plain_line(state.tool().unwrap_or("-"), 40),
+        text::plain_line(message, 60),
+    );
+    line.trim_end().to_owned()
+}
+
 fn words(text: &str) -> String {
     text::plain_lines(text, WORDS_MAX_CHARS, COLUMN)
 }

@@ -11,6 +11,7 @@ use super::exit::{Exit, Failure};
 use super::{render, text};
 use crate::config::{Config, Overrides};
 use crate::store::{self, Damaged, Exported, OpenError, Report};
+use crate::task::TenantId;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,9 +19,11 @@ Examples:
   longshore store compact --data-dir /var/lib/longshore
   longshore store export tasks.jsonl
   longshore store import tasks.jsonl --data-dir /srv/longshore
+  longshore store state
+  longshore store forget-state report-export --tenant acme
 
-The host must not run: it has the data directory to itself. An export holds arguments, answers and
-results of all tenants; keep it as safe as the data directory.";
+The host must not run: it has the data directory to itself. An export holds arguments, answers,
+results and plugins' state of all tenants; keep it as safe as the data directory.";
 
 const CHECK_NOTES: &str = "\
 It repairs nothing. Files that a crash has left are counted and are no problem: the next start
@@ -34,10 +37,14 @@ pub enum StoreCommand {
     Check(PlaceArgs),
     /// Write the records anew without what updates left behind, which gives disk space back
     Compact(PlaceArgs),
-    /// Write all tasks as lines of JSON
+    /// Write all tasks, and what plugins keep, as lines of JSON
     Export(ExportArgs),
     /// Make a store of exported tasks, in a data directory that has none
     Import(ImportArgs),
+    /// Show how much plugins keep in their key-value state
+    State(PlaceArgs),
+    /// Remove a plugin's key-value state
+    ForgetState(ForgetStateArgs),
 }
 
 #[derive(Args)]
@@ -72,12 +79,29 @@ pub struct ImportArgs {
     place: PlaceArgs,
 }
 
+#[derive(Args)]
+pub struct ForgetStateArgs {
+    /// The plugin's name, also of one that was removed
+    plugin: String,
+    /// Only of this tenant
+    #[arg(long, value_name = "NAME", value_parser = parse_tenant)]
+    tenant: Option<TenantId>,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+fn parse_tenant(text: &str) -> Result<TenantId, String> {
+    TenantId::parse(text).map_err(|error| error.to_string())
+}
+
 pub fn run(command: StoreCommand) -> Result<Exit, Failure> {
     match command {
         StoreCommand::Check(args) => check(&args),
         StoreCommand::Compact(args) => compact(&args),
         StoreCommand::Export(args) => export(&args),
         StoreCommand::Import(args) => import(&args),
+        StoreCommand::State(args) => state(&args),
+        StoreCommand::ForgetState(args) => forget_state(&args),
     }
 }
 
@@ -229,6 +253,49 @@ fn import(args: &ImportArgs) -> Result<Exit, Failure> {
     match args.place.json {
         true => render::json(&json!({ "tasks": tasks })),
         false => eprintln!("{} {tasks} tasks", text::green("imported")),
+    }
+    Ok(Exit::Done)
+}
+
+fn state(args: &PlaceArgs) -> Result<Exit, Failure> {
+    let usages = store::state_usages(&args.directory()?).map_err(unopened)?;
+    if args.json {
+        let rows: Vec<Value> = usages
+            .iter()
+            .map(|(owner, usage)| {
+                json!({
+                    "tenant": owner.tenant.as_str(),
+                    "plugin": owner.plugin,
+                    "keys": usage.keys,
+                    "bytes": usage.bytes,
+                })
+            })
+            .collect();
+        render::json(&json!({ "state": rows }));
+        return Ok(Exit::Done);
+    }
+    if usages.is_empty() {
+        println!("no plugin keeps anything");
+    }
+    for (owner, usage) in &usages {
+        println!(
+            "{} of {}: {} keys, {}",
+            text::plain_line(&owner.plugin, 64),
+            owner.tenant,
+            usage.keys,
+            text::size(usage.bytes)
+        );
+    }
+    Ok(Exit::Done)
+}
+
+fn forget_state(args: &ForgetStateArgs) -> Result<Exit, Failure> {
+    let directory = args.place.directory()?;
+    let keys = store::forget_state(&directory, &args.plugin, args.tenant.as_ref());
+    let keys = keys.map_err(unopened)?;
+    match args.place.json {
+        true => render::json(&json!({ "keys": keys })),
+        false => println!("{} {keys} keys", text::green("removed")),
     }
     Ok(Exit::Done)
 }

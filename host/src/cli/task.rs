@@ -1,7 +1,7 @@
 //! `longshore task`: looks at a task and acts on it, from any terminal and at any later time.
 
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::exit::{Exit, Failure};
 use super::follow::{self, Manner};
@@ -19,6 +19,8 @@ A name is a field of a question, KEY.FIELD, or the key of a question with one fi
 
 #[derive(Subcommand)]
 pub enum TaskCommand {
+    /// List your tasks, newest first
+    List(ListArgs),
     /// Show a task as it is now
     Get(TaskArgs),
     /// Follow a task to its end, answering its questions
@@ -35,6 +37,18 @@ pub enum TaskCommand {
 pub struct TaskArgs {
     /// The task's id
     id: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+#[derive(Args)]
+pub struct ListArgs {
+    /// How many to show
+    #[arg(long, value_name = "COUNT", default_value_t = 30)]
+    limit: usize,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -81,12 +95,33 @@ pub struct AnswerArgs {
 
 pub async fn run(command: TaskCommand) -> Result<Exit, Failure> {
     match command {
+        TaskCommand::List(args) => list(args).await,
         TaskCommand::Get(args) => get(args).await,
         TaskCommand::Watch(args) => watch(args).await,
         TaskCommand::Cancel(args) => cancel(args).await,
         TaskCommand::Answer(args) => answer(args).await,
         TaskCommand::Log(args) => log(args).await,
     }
+}
+
+async fn list(args: ListArgs) -> Result<Exit, Failure> {
+    let mut tasks = args.host.client()?.tasks().await?;
+    let hidden = tasks.len().saturating_sub(args.limit);
+    tasks.truncate(args.limit);
+    if args.json {
+        let tasks: Vec<&Value> = tasks.iter().map(|task| &task.raw).collect();
+        render::json(&json!({ "tasks": tasks }));
+        return Ok(Exit::Done);
+    }
+    for task in &tasks {
+        println!("{}", render::task_line(task));
+    }
+    match (tasks.len(), hidden) {
+        (0, 0) => eprintln!("no tasks"),
+        (_, 0) => {}
+        _ => eprintln!("{}", text::dim(&format!("{hidden} older; see --limit"))),
+    }
+    Ok(Exit::Done)
 }
 
 async fn get(args: TaskArgs) -> Result<Exit, Failure> {

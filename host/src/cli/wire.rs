@@ -8,6 +8,8 @@ use super::sse::SseError;
 
 /// Where the host tells how much of a task is done, which MCP's task has no member for.
 const PROGRESS_META: &str = "longshore/progress";
+/// Which tool a task of the list runs.
+const TOOL_META: &str = "longshore/tool";
 /// Where a person can look up what a task did outside.
 const REFERENCE_META: &str = "longshore/externalReference";
 
@@ -146,6 +148,11 @@ impl TaskState {
     pub fn reference(&self) -> Option<Reference> {
         let told = self.meta.get(REFERENCE_META).cloned()?;
         serde_json::from_value(told).ok()
+    }
+
+    /// The tool's name inside its plugin, where the host told it.
+    pub fn tool(&self) -> Option<&str> {
+        self.meta.get(TOOL_META)?.get("name")?.as_str()
     }
 
     pub fn progress(&self) -> Progress {

@@ -8,15 +8,22 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use thiserror::Error;
 
-/// Directories, HTTP hosts, environment and secrets an operator gives one plugin.
+use super::gift::{self, GivenAsk, GivenState, Methods};
+
+/// What an operator gives one plugin.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default, deny_unknown_fields)]
 pub struct Given {
     pub directories: BTreeMap<String, GivenDirectory>,
-    #[serde(deserialize_with = "http_patterns")]
+    #[serde(deserialize_with = "gift::http_patterns")]
     pub http: Vec<HttpPattern>,
+    /// What a person may be asked for while it runs.
+    pub ask: Option<GivenAsk>,
     pub environment: BTreeMap<String, String>,
+    pub configuration: BTreeMap<String, String>,
     pub secrets: BTreeMap<String, GivenSecret>,
+    #[serde(deserialize_with = "gift::state")]
+    pub state: Option<GivenState>,
 }
 
 /// A secret: where the host finds it, and where it may be sent. The value is not kept here.
@@ -42,7 +49,7 @@ pub enum SecretSource {
 struct SecretEntry {
     env: Option<String>,
     file: Option<PathBuf>,
-    #[serde(deserialize_with = "http_patterns")]
+    #[serde(deserialize_with = "gift::http_patterns")]
     hosts: Vec<HttpPattern>,
 }
 
@@ -81,6 +88,9 @@ pub struct GivenDirectory {
     pub path: PathBuf,
     #[serde(rename = "access", deserialize_with = "access")]
     pub write: bool,
+    /// What its files may take, bytes; None: as much as the disk has.
+    #[serde(default, deserialize_with = "gift::directory_quota")]
+    pub quota_bytes: Option<u64>,
 }
 
 /// Where HTTP requests may go.
@@ -93,6 +103,8 @@ pub struct HttpPattern {
     pub port: Option<u16>,
     /// Begins and ends with `/`.
     pub path_prefix: String,
+    /// None allows all.
+    pub methods: Option<Methods>,
 }
 
 /// Why a text names no HTTP host.
@@ -171,6 +183,7 @@ pub fn parse_http(text: &str) -> Result<HttpPattern, PatternError> {
         host: host.to_ascii_lowercase(),
         port,
         path_prefix: path.to_owned(),
+        methods: None,
     })
 }
 
@@ -184,8 +197,15 @@ impl fmt::Display for HttpPattern {
             write!(f, ":{port}")?;
         }
         match self.path_prefix.as_str() {
-            "/" => Ok(()),
-            path => f.write_str(path),
+            "/" => {}
+            path => f.write_str(path)?,
+        }
+        match &self.methods {
+            None => Ok(()),
+            Some(methods) => {
+                let methods: Vec<&str> = methods.iter().map(String::as_str).collect();
+                write!(f, " ({})", methods.join(", "))
+            }
         }
     }
 }
@@ -216,30 +236,6 @@ fn is_host(host: &str) -> bool {
 
 fn is_label_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
-}
-
-fn http_patterns<'de, D: serde::Deserializer<'de>>(
-    source: D,
-) -> Result<Vec<HttpPattern>, D::Error> {
-    /// A host that was named, never a pattern of hosts.
-    #[derive(Deserialize)]
-    #[serde(try_from = "String")]
-    struct Pattern(HttpPattern);
-
-    impl TryFrom<String> for Pattern {
-        type Error = PatternError;
-
-        fn try_from(text: String) -> Result<Pattern, PatternError> {
-            let grant = parse_http(&text)?;
-            if grant.host.contains('*') {
-                return Err(PatternError::Wildcard(text));
-            }
-            Ok(Pattern(grant))
-        }
-    }
-
-    let patterns = Vec::<Pattern>::deserialize(source)?;
-    Ok(patterns.into_iter().map(|pattern| pattern.0).collect())
 }
 
 /// Reads `access = "read"` or `"write"`; true for write, which includes read.

@@ -62,6 +62,10 @@ pub struct Limits {
     pub compile_memory_max_bytes: u64,
     /// What a tool may return in one result.
     pub result_max_bytes: u64,
+    /// What a tool may return in all; what is larger than the above is kept with the task, in parts.
+    pub result_kept_max_bytes: u64,
+    /// What is kept so of one tenant.
+    pub tenant_results_kept_max_bytes: u64,
     /// Output kept of one run.
     pub log_max_bytes: u64,
     /// Time to live of a task whose tool names none.
@@ -82,6 +86,11 @@ pub struct Limits {
     pub poll_interval_default_ms: u64,
     /// How long a stopping host waits for its runs.
     pub drain_timeout_ms: u64,
+    /// What a plugin may keep in its state for one tenant, if its grant says nothing: keys and
+    /// values together.
+    pub state_max_bytes: u64,
+    /// Keys of that state.
+    pub state_keys_max: u64,
     /// Below this much free disk, new tasks are refused.
     pub free_disk_min_bytes: u64,
     /// Sessions of clients with a handshake, open at once.
@@ -126,6 +135,8 @@ impl Default for Limits {
             compile_timeout_ms: 120 * SECOND_MS,
             compile_memory_max_bytes: 4 * GIB,
             result_max_bytes: MIB,
+            result_kept_max_bytes: 64 * MIB,
+            tenant_results_kept_max_bytes: GIB,
             log_max_bytes: 256 * KIB,
             task_ttl_default_ms: DAY_MS,
             task_ttl_max_ms: 30 * DAY_MS,
@@ -136,6 +147,8 @@ impl Default for Limits {
             cancel_grace_max_ms: 300 * SECOND_MS,
             poll_interval_default_ms: SECOND_MS,
             drain_timeout_ms: 10 * SECOND_MS,
+            state_max_bytes: MIB,
+            state_keys_max: 1_000,
             free_disk_min_bytes: 256 * MIB,
             legacy_sessions_max: 256,
             legacy_session_idle_ms: 300 * SECOND_MS,
@@ -179,8 +192,8 @@ impl Limits {
     /// The upper ends keep arithmetic and allocations sane; they are not recommendations. The
     /// instances together stay below the thousand slots a 4 GiB reservation each allows.
     #[rustfmt::skip]
-    fn ranges(&self) -> [(&'static str, u64, RangeInclusive<u64>); 41] {
-        [
+    fn ranges(&self) -> Vec<(&'static str, u64, RangeInclusive<u64>)> {
+        vec![
             ("request_body_max_bytes", self.request_body_max_bytes, KIB..=256 * MIB),
             ("request_body_timeout_ms", self.request_body_timeout_ms, 100..=600 * SECOND_MS),
             ("connections_max", self.connections_max, 1..=65_535),
@@ -205,6 +218,8 @@ impl Limits {
             ("compile_timeout_ms", self.compile_timeout_ms, SECOND_MS..=3_600 * SECOND_MS),
             ("compile_memory_max_bytes", self.compile_memory_max_bytes, 256 * MIB..=64 * GIB),
             ("result_max_bytes", self.result_max_bytes, KIB..=64 * MIB),
+            ("result_kept_max_bytes", self.result_kept_max_bytes, KIB..=256 * MIB),
+            ("tenant_results_kept_max_bytes", self.tenant_results_kept_max_bytes, MIB..=1_024 * GIB),
             ("log_max_bytes", self.log_max_bytes, 0..=64 * MIB),
             ("task_ttl_default_ms", self.task_ttl_default_ms, SECOND_MS..=3_650 * DAY_MS),
             ("task_ttl_max_ms", self.task_ttl_max_ms, SECOND_MS..=3_650 * DAY_MS),
@@ -215,6 +230,8 @@ impl Limits {
             ("cancel_grace_max_ms", self.cancel_grace_max_ms, 0..=3_600 * SECOND_MS),
             ("poll_interval_default_ms", self.poll_interval_default_ms, 100..=3_600 * SECOND_MS),
             ("drain_timeout_ms", self.drain_timeout_ms, 0..=3_600 * SECOND_MS),
+            ("state_max_bytes", self.state_max_bytes, KIB..=GIB),
+            ("state_keys_max", self.state_keys_max, 1..=1_000_000),
             ("free_disk_min_bytes", self.free_disk_min_bytes, MIB..=1_024 * GIB),
             ("legacy_sessions_max", self.legacy_sessions_max, 1..=65_536),
             ("legacy_session_idle_ms", self.legacy_session_idle_ms, 100..=DAY_MS),

@@ -66,6 +66,13 @@ fn a_mistake_is_shown_with_its_line_and_what_would_be_right() {
     assert_snapshot!(error("[plugin.a.grants]\nhttp = [\n  \"a.example\",\n  \"*.example.com\",\n]\n"), @"etc/longshore.toml:2: `*.example.com` gives a pattern of hosts; name each host");
     assert_snapshot!(error("[plugin.a.grants]\nhttp = [\"https://a.example/v1\"]\n"), @"etc/longshore.toml:2: the path of `https://a.example/v1` must end with `/`: as a prefix it would also allow longer names");
     assert_snapshot!(error("[plugin.a.grants.directories]\nout = { path = \"out\", access = \"rw\" }\n"), @"etc/longshore.toml:2: unknown variant `rw`, expected `read` or `write`");
+    let granting = |text: &str| error(&format!("[plugin.a.grants]\n{text}\n"));
+    assert_snapshot!(granting("http = [{ host = \"a.example\", methods = [\"get\"] }]"), @"etc/longshore.toml:2: `get` is no HTTP method; they are written in upper case, like GET");
+    assert_snapshot!(granting("http = [{ host = \"a.example\", methods = [] }]"), @"etc/longshore.toml:2: `methods` names none; leave it out for all");
+    assert_snapshot!(granting("http = [{ host = \"a.example\", methods = [\"CONNECT\"] }]"), @"etc/longshore.toml:2: CONNECT opens a tunnel, and tunnels are never granted");
+    assert_snapshot!(granting("state = { quota_keys = 0 }"), @"etc/longshore.toml:2: quota_keys is 0; it must be from 1 to 1000000");
+    assert_snapshot!(granting("directories.out = { path = \"out\", access = \"write\", quota_bytes = 7 }"), @"etc/longshore.toml:2: quota_bytes is 7; 4096 is the least a file takes");
+    assert_snapshot!(granting("ask = { http = [\"ftp://a.example\"] }"), @"etc/longshore.toml:2: `ftp://a.example` has a scheme other than http and https");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::envelope::{Request, parse, text_of};
 use super::error::{Refusal, shortened};
 use super::notice::Notice;
 use super::request_state::{Binding, Sealer};
+use super::tell::hear;
 use super::{Method, Output, members, tasks};
 use crate::service::{AskRequest, Service, Subject, Wanted};
 use crate::task::TenantId;
@@ -35,7 +36,7 @@ pub async fn ask(
         Some(state) => Some(sealer.open(service, &binding, &state)?),
         None => None,
     };
-    let (listener, heard) = call::hear(&request.client, can_stream);
+    let (listener, heard) = hear(&request.client, can_stream);
     let started = service
         .ask(AskRequest {
             tenant: tenant.clone(),

@@ -15,12 +15,12 @@ use tokio::time::sleep;
 use super::client::Client;
 use super::envelope::{Request, text_of};
 use super::error::Refusal;
-use super::measure::Measure;
 use super::notice::{Notice, Told};
 use super::request_state::{Binding, Sealer};
+use super::tell::{Meter, hear, reported, said, write_message};
 use super::wire::{self, Object};
 use super::{Method, Output, RequestId, headers as mirrored, members, tasks};
-use crate::service::{CallError, CallRequest, Listener, Message, PendingCall, Reply, Service};
+use crate::service::{CallError, CallRequest, Message, PendingCall, Reply, Service};
 use crate::task::{CallResult, Progress, TenantId};
 
 /// How long a call with a progress token may stay silent before its stream begins. A call that is
@@ -33,9 +33,6 @@ const FALLBACK_NOTICE: &str = "this call runs within its request, because the cl
 
 /// Waits for a call's reply; dropping it stops the tool.
 type Waiting = BoxFuture<'static, Result<Reply, CallError>>;
-
-/// Messages that a call may be ahead of its client's reading; more are dropped.
-pub const HEARD_MAX: usize = 128;
 
 /// What it takes to answer once the reply is there.
 pub struct Answering {
@@ -101,19 +98,6 @@ pub async fn call(
         tenant: tenant.clone(),
     };
     respond(answering, started, &request.client, heard, can_stream).await
-}
-
-/// Who hears what a call says, and what was heard: of a request that names a level, and whose
-/// sender reads more than the answer.
-pub fn hear(
-    client: &Client,
-    can_stream: bool,
-) -> (Option<Listener>, Option<mpsc::Receiver<Message>>) {
-    let Some(level) = client.log_level.filter(|_| can_stream) else {
-        return (None, None);
-    };
-    let (sender, heard) = mpsc::channel(HEARD_MAX);
-    (Some(Listener { level, sender }), Some(heard))
 }
 
 /// Answers what was started: with a stream when the client wants to hear how it goes.
@@ -258,13 +242,13 @@ async fn answer_with_progress(
         progress.mark_changed();
     }
     let mut waiting: Waiting = async move { pending.reply().await }.boxed();
-    let mut said = None;
+    let mut first = None;
     let is_reported = tokio::select! {
         // What was reported before the reply is told before it.
         biased;
-        changed = changed(&mut progress) => changed,
-        message = next(&mut heard) => {
-            said = message;
+        () = reported(&mut progress) => true,
+        message = said(&mut heard) => {
+            first = Some(message);
             false
         }
         reply = &mut waiting => return answering.message(reply).await.map(Output::Message),
@@ -276,7 +260,7 @@ async fn answer_with_progress(
         progress,
         is_reported,
         heard,
-        said,
+        said: first,
         meter: Meter::new(token.unwrap_or_default()),
         is_over: false,
     };
@@ -318,22 +302,12 @@ impl CallStream {
                 }
             }
             if let Some(said) = self.said.take() {
-                return Some((tell(&said), self));
+                return Some((write_message(&said), self));
             }
             tokio::select! {
                 biased;
-                changed = changed(&mut self.progress) => {
-                    self.is_reported = changed;
-                    if !changed {
-                        self.progress = None;
-                    }
-                }
-                message = next(&mut self.heard) => {
-                    if message.is_none() {
-                        self.heard = None;
-                    }
-                    self.said = message;
-                }
+                () = reported(&mut self.progress) => self.is_reported = true,
+                message = said(&mut self.heard) => self.said = Some(message),
                 reply = &mut self.waiting => {
                     self.is_over = true;
                     let message = match self.answering.message(reply).await {
@@ -355,82 +329,12 @@ impl CallStream {
     }
 }
 
-async fn changed(progress: &mut Option<watch::Receiver<Option<Progress>>>) -> bool {
-    match progress {
-        Some(progress) => progress.changed().await.is_ok(),
-        None => std::future::pending().await,
-    }
-}
-
-/// The next message; for ever when there is nobody to hear.
-async fn next(heard: &mut Option<mpsc::Receiver<Message>>) -> Option<Message> {
-    match heard {
-        Some(heard) => heard.recv().await,
-        None => std::future::pending().await,
-    }
-}
-
-fn tell(message: &Message) -> Bytes {
-    wire::notification("notifications/message", |params| {
-        params.text("level", message.level.as_str());
-        if let Some(logger) = &message.logger {
-            params.text("logger", logger);
-        }
-        params.raw("data", &message.data);
-    })
-}
-
-/// Writes a call's progress notifications.
-struct Meter {
-    token: String,
-    measure: Measure,
-}
-
-impl Meter {
-    fn new(token: String) -> Meter {
-        Meter {
-            token,
-            measure: Measure::default(),
-        }
-    }
-
-    fn tell(&mut self, done: Option<f64>, total: Option<f64>, message: &str) -> Bytes {
-        let (value, total) = self.measure.next(done, total);
-        wire::notification("notifications/progress", |params| {
-            params
-                .raw("progressToken", &self.token)
-                .number("progress", value);
-            if let Some(total) = total {
-                params.number("total", total);
-            }
-            if !message.is_empty() {
-                params.text("message", message);
-            }
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn text(bytes: &Bytes) -> &str {
         std::str::from_utf8(bytes).unwrap()
-    }
-
-    #[test]
-    fn a_progress_notification_has_the_clients_token() {
-        let mut meter = Meter::new("7".into());
-        let lines = [
-            meter.tell(None, None, "starting"),
-            meter.tell(Some(50.0), Some(100.0), "half"),
-            meter.tell(None, Some(100.0), ""),
-        ];
-        insta::assert_snapshot!(lines.iter().map(text).collect::<Vec<_>>().join("\n"), @r###"
-{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":0,"message":"starting"}}
-{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":50,"total":100,"message":"half"}}
-{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":50.00000000005,"total":100}}
-"###);
     }
 
     #[test]

@@ -195,6 +195,10 @@ impl Head {
         self.id.is_none() || self.method == "server/discover"
     }
 
+    pub fn asks_for_status(&self) -> bool {
+        self.method == super::status::METHOD
+    }
+
     pub fn is_subscription(&self) -> bool {
         self.method == "subscriptions/listen"
     }

@@ -62,6 +62,7 @@ pub fn check_name(headers: &HeaderMap, method: Method, params: &Params) -> Resul
         | Method::ResourcesList
         | Method::ResourceTemplatesList
         | Method::Complete
+        | Method::TasksList
         | Method::Listen => return Ok(()),
     };
     // A body without the member is refused by its method, in better words.

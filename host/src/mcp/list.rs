@@ -153,11 +153,11 @@ impl Written {
     }
 }
 
-fn cursor_after(name: &str) -> String {
+pub(super) fn cursor_after(name: &str) -> String {
     URL_SAFE_NO_PAD.encode(format!("{CURSOR_PREFIX}{name}"))
 }
 
-fn read_cursor(request: &Request) -> Result<Option<String>, Refusal> {
+pub(super) fn read_cursor(request: &Request) -> Result<Option<String>, Refusal> {
     let Some(raw) = request.params.cursor else {
         return Ok(None);
     };
@@ -173,7 +173,7 @@ fn decode_cursor(cursor: &str) -> Option<String> {
     text.strip_prefix(CURSOR_PREFIX).map(str::to_owned)
 }
 
-fn foreign_cursor() -> Refusal {
+pub(super) fn foreign_cursor() -> Refusal {
     Refusal::InvalidParams(
         "params.cursor is not a nextCursor of this host; leave it out to start at the first page"
             .into(),

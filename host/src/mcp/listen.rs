@@ -9,76 +9,24 @@ use std::vec;
 use bytes::Bytes;
 use futures_util::future::select_all;
 use futures_util::{FutureExt, StreamExt, stream};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::sync::watch;
 
-use super::envelope::{Request, parse};
+use super::envelope::Request;
 use super::error::Refusal;
-use super::wire::{self, Object};
+use super::filter::{Agreed, Filter, acknowledge, notification_of, write_subscription};
+use super::wire;
 use super::{Output, RequestId, tasks};
 use crate::catalog::List;
 use crate::notify::{ResourceKey, Subscription};
 use crate::service::Service;
 use crate::task::{TaskKey, TenantId};
 
-/// Tasks one stream may watch, and resources.
-const TASK_IDS_MAX: usize = 256;
-pub const RESOURCES_MAX: usize = 256;
-
 /// Streams one tenant may have open.
 const STREAMS_MAX: usize = 64;
 
-/// What a client wants to hear; kinds that the host does not have are not agreed to.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Filter<'a> {
-    #[serde(default)]
-    tools_list_changed: Option<bool>,
-    #[serde(default)]
-    prompts_list_changed: Option<bool>,
-    #[serde(default)]
-    resources_list_changed: Option<bool>,
-    #[serde(borrow, default)]
-    resource_subscriptions: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    task_ids: Option<&'a RawValue>,
-}
-
-/// The lists that can be followed: as a filter names each, and the notification of its change.
-const LISTS: [(List, &str, &str); 3] = [
-    (
-        List::Tools,
-        "toolsListChanged",
-        "notifications/tools/list_changed",
-    ),
-    (
-        List::Prompts,
-        "promptsListChanged",
-        "notifications/prompts/list_changed",
-    ),
-    (
-        List::Resources,
-        "resourcesListChanged",
-        "notifications/resources/list_changed",
-    ),
-];
-
-impl Filter<'_> {
-    fn wants(&self, list: List) -> bool {
-        let wanted = match list {
-            List::Tools => self.tools_list_changed,
-            List::Prompts => self.prompts_list_changed,
-            List::Resources => self.resources_list_changed,
-        };
-        wanted == Some(true)
-    }
-}
-
 /// A list that a stream follows.
 struct Followed {
-    name: &'static str,
-    notification: &'static str,
+    list: List,
     /// None once the catalog is gone.
     changes: Option<watch::Receiver<u64>>,
 }
@@ -110,6 +58,11 @@ impl Streams {
         })
     }
 
+    /// How many are open, all tenants together.
+    pub fn open(&self) -> usize {
+        self.lock().values().sum()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<TenantId, usize>> {
         // Counts are whole after every statement, so a panic elsewhere left nothing broken.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -135,29 +88,17 @@ pub fn listen(
     tenant: &TenantId,
     request: &Request,
 ) -> Result<Output, Refusal> {
-    const EXAMPLE: &str = r#"example: "notifications": {"toolsListChanged": true, "taskIds": []}"#;
-    let raw = request.params.notifications.ok_or_else(|| {
-        Refusal::InvalidParams(format!("params.notifications is missing; {EXAMPLE}"))
-    })?;
-    let filter: Filter = parse(raw, "params.notifications")
-        .map_err(|what| Refusal::InvalidParams(format!("{what}; {EXAMPLE}")))?;
-    let ids = read_list(filter.task_ids, "taskIds", TASK_IDS_MAX)?;
-    let uris = read_list(
-        filter.resource_subscriptions,
-        "resourceSubscriptions",
-        RESOURCES_MAX,
-    )?;
+    let Filter { lists, uris, ids } = Filter::read(request)?;
     if ids.is_some() && !request.client.takes_tasks {
         return Err(Refusal::NeedsTasks {
             method: "subscriptions/listen with taskIds",
         });
     }
     let place = streams.take(tenant)?;
-    let wanted = LISTS.into_iter().filter(|(list, ..)| filter.wants(*list));
-    let lists: Vec<Followed> = wanted
-        .map(|(list, name, notification)| Followed {
-            name,
-            notification,
+    let lists: Vec<Followed> = lists
+        .into_iter()
+        .map(|list| Followed {
+            list,
             changes: Some(service.changes(list)),
         })
         .collect();
@@ -165,7 +106,7 @@ pub fn listen(
     let tasks = ids.as_ref().map(|ids| service.watch(tenant, ids));
     let ids = ids.map(|ids| agreed_ids(ids, tasks.as_ref()));
     let agreed = Agreed {
-        lists: lists.iter().map(|list| list.name).collect(),
+        lists: lists.iter().map(|followed| followed.list).collect(),
         uris: resources.as_ref().map(uris_of),
         ids,
     };
@@ -192,32 +133,6 @@ pub fn listen(
     ))
 }
 
-/// A filter's strings, each once.
-fn read_list(
-    raw: Option<&RawValue>,
-    name: &str,
-    max: usize,
-) -> Result<Option<Vec<String>>, Refusal> {
-    let Some(raw) = raw else {
-        return Ok(None);
-    };
-    let mut items: Vec<String> = serde_json::from_str(raw.get()).map_err(|error| {
-        Refusal::InvalidParams(format!(
-            "params.notifications.{name} has to be an array of strings ({error})"
-        ))
-    })?;
-    let mut seen = HashSet::new();
-    items.retain(|item| seen.insert(item.clone()));
-    if items.len() > max {
-        return Err(Refusal::InvalidParams(format!(
-            "params.notifications.{name} has {} items, and one stream watches at most {max}; open \
-             another stream for the rest",
-            items.len()
-        )));
-    }
-    Ok(Some(items))
-}
-
 /// The URIs that some plugin serves.
 fn uris_of(resources: &Subscription<ResourceKey>) -> Vec<String> {
     let keys = resources.keys().iter();
@@ -235,35 +150,6 @@ fn agreed_ids(ids: Vec<String>, tasks: Option<&Subscription>) -> Vec<String> {
     ids.into_iter()
         .filter(|id| watched.contains(id.as_str()))
         .collect()
-}
-
-/// The part of a filter that the stream will tell of.
-#[derive(Default)]
-struct Agreed {
-    lists: Vec<&'static str>,
-    uris: Option<Vec<String>>,
-    ids: Option<Vec<String>>,
-}
-
-fn acknowledge(id: &RequestId, agreed: &Agreed) -> Bytes {
-    wire::notification("notifications/subscriptions/acknowledged", |params| {
-        params.object("_meta", |meta| write_subscription(meta, id));
-        params.object("notifications", |out| {
-            for list in &agreed.lists {
-                out.flag(list, true);
-            }
-            if let Some(uris) = &agreed.uris {
-                out.texts("resourceSubscriptions", uris.iter().map(String::as_str));
-            }
-            if let Some(ids) = &agreed.ids {
-                out.texts("taskIds", ids.iter().map(String::as_str));
-            }
-        });
-    })
-}
-
-fn write_subscription(meta: &mut Object, id: &RequestId) {
-    meta.raw("io.modelcontextprotocol/subscriptionId", id.as_json());
 }
 
 /// An open stream. It holds no messages: what changed is read when the client takes it.
@@ -301,8 +187,8 @@ impl Listening {
                     self.is_over = true;
                     Some(self.response())
                 }
-                notification = list_changed(&mut self.lists) => {
-                    Some(self.notification(notification, None))
+                list = list_changed(&mut self.lists) => {
+                    Some(self.notification(notification_of(list), None))
                 }
                 key = changed(&mut self.resources) => {
                     Some(self.notification("notifications/resources/updated", Some(&key.uri)))
@@ -350,16 +236,16 @@ async fn ended(shutdown: &mut watch::Receiver<bool>) {
     let _ = shutdown.wait_for(|is_ending| *is_ending).await;
 }
 
-/// The notification of the next list that changes; for ever when none is followed.
-async fn list_changed(lists: &mut [Followed]) -> &'static str {
-    let waiting = lists.iter_mut().map(|list| {
+/// The next list that changes; for ever when none is followed.
+async fn list_changed(lists: &mut [Followed]) -> List {
+    let waiting = lists.iter_mut().map(|followed| {
         async {
-            if let Some(changes) = &mut list.changes
+            if let Some(changes) = &mut followed.changes
                 && changes.changed().await.is_ok()
             {
-                return list.notification;
+                return followed.list;
             }
-            list.changes = None;
+            followed.changes = None;
             std::future::pending().await
         }
         .boxed()
@@ -383,36 +269,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_acknowledgement_says_what_is_agreed_to() {
-        let id = RequestId::for_tests(r#""listen-1""#);
-        let ids = |ids: &[&str]| Agreed {
-            ids: Some(ids.iter().map(|id| (*id).to_owned()).collect()),
-            ..Agreed::default()
-        };
-        let lines = [
-            acknowledge(
-                &id,
-                &Agreed {
-                    lists: vec!["toolsListChanged", "promptsListChanged"],
-                    uris: Some(vec!["x:a".to_owned()]),
-                    ids: None,
-                },
-            ),
-            acknowledge(&id, &ids(&["a"])),
-            acknowledge(&id, &ids(&[])),
-        ];
-        let text: Vec<_> = lines
-            .iter()
-            .map(|line| std::str::from_utf8(line).unwrap())
-            .collect();
-        insta::assert_snapshot!(text.join("\n"), @r###"
-{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"listen-1"},"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["x:a"]}}}
-{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"listen-1"},"notifications":{"taskIds":["a"]}}}
-{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"listen-1"},"notifications":{"taskIds":[]}}}
-"###);
-    }
-
-    #[test]
     fn a_tenant_has_only_so_many_streams_and_gets_them_back() {
         let streams = Arc::new(Streams::default());
         let (ours, theirs) = (TenantId::local(), TenantId::parse("other").unwrap());
@@ -425,25 +281,5 @@ mod tests {
         assert!(streams.take(&ours).is_ok());
         drop(places);
         assert!(streams.lock().is_empty());
-    }
-
-    #[test]
-    fn task_ids_are_strings_and_bounded() {
-        let read = |json: &str| {
-            let raw: &RawValue = serde_json::from_str(json).unwrap();
-            read_list(Some(raw), "taskIds", TASK_IDS_MAX)
-        };
-        assert_eq!(
-            read(r#"["b","a","b"]"#).unwrap(),
-            Some(vec!["b".to_owned(), "a".to_owned()])
-        );
-        for json in ["{}", "[1]", "\"a\""] {
-            assert!(
-                matches!(read(json), Err(Refusal::InvalidParams(_))),
-                "{json}"
-            );
-        }
-        let many: Vec<_> = (0..=TASK_IDS_MAX).map(|n| n.to_string()).collect();
-        assert!(read(&serde_json::to_string(&many).unwrap()).is_err());
     }
 }

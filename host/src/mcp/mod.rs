@@ -9,6 +9,7 @@ mod client;
 mod discover;
 mod envelope;
 mod error;
+mod filter;
 mod headers;
 mod items;
 mod legacy;
@@ -19,7 +20,9 @@ mod measure;
 mod members;
 mod notice;
 mod request_state;
+mod status;
 mod tasks;
+mod tell;
 mod wire;
 
 use std::convert::Infallible;
@@ -59,6 +62,8 @@ struct Parts {
     sealer: Arc<Sealer>,
     lists: Arc<list::Lists>,
     streams: Arc<Streams>,
+    /// Clients over lines.
+    line_clients: status::Clients,
     legacy: Legacy,
     shutdown: watch::Receiver<bool>,
 }
@@ -102,6 +107,8 @@ pub enum Method {
     TasksCancel,
     /// This host's own: what a task's tool wrote to its output.
     TasksLog,
+    /// This host's own: the tasks of a tenant.
+    TasksList,
     Listen,
 }
 
@@ -121,6 +128,7 @@ impl Method {
             "tasks/update" => Method::TasksUpdate,
             "tasks/cancel" => Method::TasksCancel,
             "longshore/tasks/log" => Method::TasksLog,
+            "longshore/tasks/list" => Method::TasksList,
             "subscriptions/listen" => Method::Listen,
             _ => return None,
         })
@@ -141,6 +149,7 @@ impl Method {
             Method::TasksUpdate => "tasks/update",
             Method::TasksCancel => "tasks/cancel",
             Method::TasksLog => "longshore/tasks/log",
+            Method::TasksList => "longshore/tasks/list",
             Method::Listen => "subscriptions/listen",
         }
     }
@@ -167,6 +176,7 @@ impl Endpoint {
             sealer: Arc::new(Sealer::new(keyring, Clock::system())),
             lists,
             streams: Arc::default(),
+            line_clients: status::Clients::default(),
             legacy,
             shutdown,
         }))
@@ -241,6 +251,7 @@ impl Parts {
             Method::TasksUpdate => tasks::update(service, tenant, request).await,
             Method::TasksCancel => tasks::cancel(service, tenant, request).await,
             Method::TasksLog => tasks::log(service, tenant, request),
+            Method::TasksList => tasks::list(service, tenant, request),
             Method::Listen if can_stream => {
                 let shutdown = self.shutdown.clone();
                 listen::listen(service, &self.streams, shutdown, tenant, request)

@@ -6,10 +6,11 @@ use serde_json::{Map, Value};
 
 use super::envelope::{Request, text_of};
 use super::error::{Refusal, write_guest_error};
+use super::list;
 use super::wire::{self, Object};
 use super::{Output, members};
 use crate::service::{Service, TaskView};
-use crate::task::{Ask, Ending, InputRequest, Phase, Status, Task, TenantId};
+use crate::task::{Ask, Ending, InputRequest, Phase, Status, Task, TaskId, TenantId};
 
 /// What `tasks/cancel` gives the tool as the reason; the request has no field for one.
 const CANCEL_REASON: &str = "the client asked for it";
@@ -63,6 +64,36 @@ pub fn log(service: &Service, tenant: &TenantId, request: &Request) -> Result<Ou
     })))
 }
 
+/// Tasks on one page of the list.
+const PAGE_TASKS: usize = 200;
+
+/// `longshore/tasks/list`: the tenant's tasks without their results and questions, for people who
+/// look for an id. The protocol has no such method: a client knows the ids that it was given.
+pub fn list(service: &Service, tenant: &TenantId, request: &Request) -> Result<Output, Refusal> {
+    check_takes_tasks(request)?;
+    let after = list::read_cursor(request)?;
+    let after = after.map(|id| TaskId::parse(&id)).transpose();
+    let after = after.map_err(|_| list::foreign_cursor())?;
+    let (tasks, next) = service.tasks(tenant, after.as_ref(), PAGE_TASKS)?;
+    Ok(Output::Message(wire::response(&request.id, |result| {
+        result
+            .text("resultType", "complete")
+            .objects("tasks", &tasks, |out, task| {
+                write_task(out, task, task.message.as_deref());
+                out.object("_meta", |meta| {
+                    meta.object("longshore/tool", |tool| {
+                        tool.text("plugin", &task.tool.plugin)
+                            .text("name", &task.tool.tool);
+                    });
+                });
+            });
+        if let Some(next) = &next {
+            result.text("nextCursor", &list::cursor_after(next.as_str()));
+        }
+        wire::result_meta(result, |_| {});
+    })))
+}
+
 const RESPONSES_EXAMPLE: &str =
     r#""inputResponses": {"<key>": {"action": "accept", "content": {}}}"#;
 
@@ -78,10 +109,7 @@ pub fn read_responses(request: &Request) -> Result<Option<Map<String, Value>>, R
 
 /// The id the client sent. What cannot be an id of ours is an unknown task, for the service to say.
 fn task_id(request: &Request) -> Result<String, Refusal> {
-    let method = request.method.as_str();
-    if !request.client.takes_tasks {
-        return Err(Refusal::NeedsTasks { method });
-    }
+    check_takes_tasks(request)?;
     let missing = |what| {
         Refusal::InvalidParams(format!(
             "params.taskId {what}; example: \"taskId\": \"<the taskId that tools/call answered>\""
@@ -93,6 +121,14 @@ fn task_id(request: &Request) -> Result<String, Refusal> {
         .ok_or_else(|| missing("is missing"))?;
     let id = text_of(raw).ok_or_else(|| missing("has to be a string"))?;
     Ok(id.into_owned())
+}
+
+fn check_takes_tasks(request: &Request) -> Result<(), Refusal> {
+    let method = request.method.as_str();
+    match request.client.takes_tasks {
+        true => Ok(()),
+        false => Err(Refusal::NeedsTasks { method }),
+    }
 }
 
 fn acknowledge(request: &Request) -> Bytes {

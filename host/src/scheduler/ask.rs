@@ -110,6 +110,10 @@ impl Run {
                 Err(error) => return Ok(Err(error)),
             },
         };
+        // Whoever reads the question sees how far the tool came, however long it is parked then.
+        if let Some(progress) = self.newest_progress() {
+            durable.save_progress(&progress).await;
+        }
         if let Err(error) = durable.ask(&requests).await? {
             return Ok(Err(error));
         }

@@ -14,7 +14,8 @@ use super::{
 };
 use crate::store::{RoundName, StoreError, UpdateError};
 use crate::task::{
-    Attempt, Event, InputRequest, Interruption, Phase, RpcError, Task, TaskKey, TenantId, Trace,
+    Attempt, Ending, Event, InputRequest, Interruption, Phase, RpcError, Task, TaskKey, TenantId,
+    Trace,
 };
 
 /// JSON-RPC's "internal error".
@@ -297,10 +298,18 @@ impl Scheduler {
         {
             run.reply(CallOutcome::Refused(error));
         }
+        let end = match end {
+            RunEnd::ReturnedLarge(large) => run.keep_large(large).await,
+            end => end,
+        };
         let journal = std::mem::replace(&mut *run.0.journal.lock().await, Journal::Closed);
         match journal {
             Journal::Durable(durable) => {
+                let told = run.has_caller().then(|| end.clone());
                 let task = self.write_end(run, &durable, end).await;
+                if let Some(end) = told {
+                    run.reply(CallOutcome::Ended(as_stored(end, task.as_ref())));
+                }
                 self.forget(&durable.key, run);
                 self.leave_place(&durable.key.tenant);
                 if let Some(Phase::Queued { .. }) = task.map(|task| task.phase) {
@@ -348,6 +357,15 @@ impl Scheduler {
     }
 }
 
+/// What the caller of a call hears whose end was stored (I1).
+fn as_stored(end: RunEnd, task: Option<&Task>) -> RunEnd {
+    match task.map(|task| &task.phase) {
+        Some(Phase::Ended(Ending::Completed)) => end,
+        Some(Phase::Ended(Ending::Failed(error))) => RunEnd::Failed(error.clone()),
+        _ => RunEnd::Abandoned,
+    }
+}
+
 fn failed(attempt: Attempt, message: String) -> Event {
     let error = RpcError {
         code: INTERNAL_ERROR,
@@ -376,6 +394,10 @@ fn end_event(run: &Run, durable: &DurableJournal, end: RunEnd) -> Event {
             failed(attempt, words.clone())
         }
         RunEnd::Returned(result) => Event::Returned { attempt, result },
+        RunEnd::ReturnedLarge(large) => Event::Returned {
+            attempt,
+            result: large.of_task(&durable.key.id),
+        },
         // Of no tool, and only tools' calls are tasks.
         RunEnd::NotFound => failed(attempt, "there is no such resource".to_owned()),
         RunEnd::Failed(error) => Event::Failed { attempt, error },

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
-use tracing::{error, warn};
+use tracing::{debug, error, warn};
 
 use super::ask::InputError;
 use super::held::HeldRound;
@@ -14,8 +14,8 @@ use crate::clock::Timestamp;
 use crate::schema;
 use crate::store::{Store, StoreError, StoredInput, UpdateError};
 use crate::task::{
-    Answer, Attempt, Event, ExternalReference, InputKey, InputRequest, Rejected, STEPS_MAX, Task,
-    TaskId, TaskKey,
+    Answer, Attempt, Event, ExternalReference, InputKey, InputRequest, Progress, Rejected,
+    STEPS_MAX, Task, TaskId, TaskKey,
 };
 
 /// Steps that a call keeps in memory while it is no task, bytes.
@@ -303,6 +303,17 @@ impl DurableJournal {
                 Err(StepError::TooMany(rejected.to_string()))
             }
             Err(error) => Err(self.give_up(error).into()),
+        }
+    }
+
+    /// Saves how far the run is; without it only less is shown.
+    pub async fn save_progress(&self, progress: &Progress) {
+        let event = Event::Progressed {
+            attempt: self.attempt,
+            progress: progress.clone(),
+        };
+        if let Err(error) = self.store.update(&self.key, event).await {
+            debug!(%error, "progress was not saved");
         }
     }
 

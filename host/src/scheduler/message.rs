@@ -110,4 +110,9 @@ impl Scheduler {
     pub fn watch_resources(&self, keys: Vec<ResourceKey>) -> Subscription<ResourceKey> {
         self.0.resources.subscribe(keys)
     }
+
+    /// How many resources are followed by anyone.
+    pub fn watched_resources(&self) -> usize {
+        self.0.resources.watched()
+    }
 }

@@ -5,11 +5,13 @@ mod ask;
 mod drive;
 mod held;
 mod journal;
+mod large;
 mod message;
 mod queue;
 mod run;
 #[cfg(test)]
 mod simulation;
+mod state;
 mod submission;
 mod sweep;
 #[cfg(test)]
@@ -34,12 +36,14 @@ pub use message::{Listener, LogLevel, Message};
 pub use run::{Abandoned, Run, RunContext, StepError, Stopped};
 pub use submission::Submission;
 
+pub use crate::store::{STATE_KEY_MAX_BYTES, STATE_VALUE_MAX_BYTES, StateChange, StateQuota};
+
 use crate::clock::Clock;
 use crate::notify::{Notifier, ResourceKey};
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
-    Answer, CallResult, Event, InputKey, Interruption, Phase, Progress, Rejected, RpcError, Task,
-    TaskId, TaskKey, TenantId, ToolRef,
+    Answer, CallResult, Event, InputKey, Interruption, LargeResult, Phase, Progress, Rejected,
+    RpcError, Task, TaskId, TaskKey, TenantId, ToolRef,
 };
 use held::Waiting;
 use queue::FairQueue;
@@ -95,6 +99,8 @@ pub enum Subject {
 pub enum RunEnd {
     /// The tool returned, perhaps a failure of its own, or that the arguments are wrong.
     Returned(CallResult),
+    /// The tool returned more than one message holds.
+    ReturnedLarge(LargeResult),
     /// There is no resource of the URI that was to be read.
     NotFound,
     /// The tool stopped because it was told to; what it says was done and what not.
@@ -131,6 +137,21 @@ pub struct SchedulerLimits {
     pub save_interval: Duration,
     /// How often expired tasks are looked for.
     pub sweep_interval: Duration,
+}
+
+/// What is under way, all tenants together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Live runs of tasks.
+    pub runs: usize,
+    /// Places they take; a run that waits for an answer takes none.
+    pub places: usize,
+    /// Tasks that wait for a place.
+    pub queued: usize,
+    /// Places of calls that are answered inline.
+    pub calls: usize,
+    /// Instances that wait for an answer in memory.
+    pub held: usize,
 }
 
 /// Why nothing can be started.
@@ -249,8 +270,18 @@ impl Scheduler {
         let count = interrupted.len();
         stream::iter(interrupted)
             .map(|key| async move {
-                let Some(task) = self.0.store.get(&key)? else {
-                    return Ok(());
+                let task = match self.0.store.get(&key) {
+                    Ok(Some(task)) => task,
+                    Ok(None) => return Ok(()),
+                    // It can't be brought to an end, and must not keep the others from going on.
+                    Err(error @ StoreError::Record(_)) => {
+                        error!(
+                            task = %key.id, %error,
+                            "a task can't go on; stop the host and run `longshore store check`"
+                        );
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error),
                 };
                 let event = Event::Interrupted {
                     attempt: task.attempt,
@@ -381,6 +412,19 @@ impl Scheduler {
     /// How many runs of tasks are live.
     pub fn live_runs(&self) -> usize {
         self.lock().runs.len()
+    }
+
+    pub fn counts(&self) -> Counts {
+        let taken = |max: usize, places: &Semaphore| max.saturating_sub(places.available_permits());
+        let limits = &self.0.limits;
+        let state = self.lock();
+        Counts {
+            runs: state.runs.len(),
+            places: state.queue.taken(),
+            queued: state.queue.waiting(),
+            calls: taken(limits.calls_running_max, &self.0.calls),
+            held: taken(limits.held_instances_max, &self.0.held),
+        }
     }
 
     /// Stops what can be stopped without loss, waits up to `limit` for the rest, then interrupts it.

@@ -100,9 +100,13 @@ impl FairQueue {
     }
 
     /// How many places are taken, all tenants together.
-    #[cfg(test)]
     pub fn taken(&self) -> usize {
         self.taken
+    }
+
+    /// How many tasks wait for a place.
+    pub fn waiting(&self) -> usize {
+        self.tenants.values().map(|line| line.waiting.len()).sum()
     }
 
     pub fn is_full(&self) -> bool {

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
-use tracing::{debug, error};
+use tracing::error;
 
 use super::drive::{CallOutcome, CallPlace};
 use super::journal::{DurableJournal, Journal, Note};
 use super::{Asks, Scheduler, StartError, Submission};
+use crate::store::StoreError;
 use crate::task::{
-    Abilities, Event, ExternalReference, Progress, Recovery, TaskId, TenantId, Trace,
+    Abilities, ExternalReference, Progress, Recovery, Task, TaskId, TenantId, Trace,
 };
 
 /// Guest output kept in memory between two saves, bytes; more is dropped and said to be.
@@ -160,6 +161,19 @@ impl Run {
         reference: ExternalReference,
     ) -> Result<(), Abandoned> {
         self.write(Note::Reference(reference)).await
+    }
+
+    /// Whose call it is.
+    pub fn tenant(&self) -> &TenantId {
+        &self.0.submission.tenant
+    }
+
+    /// Whether a question would be asked by a task, which remembers its answer for good.
+    pub async fn asks_as_task(&self) -> bool {
+        match &*self.0.journal.lock().await {
+            Journal::Memory(memory) => matches!(memory.asks, Asks::AsTask { .. }),
+            Journal::Durable(_) | Journal::Closed => true,
+        }
     }
 
     /// Takes guest output (stdout and stderr). What comes faster than it is saved is cut.
@@ -326,12 +340,30 @@ impl Run {
 
     async fn become_task(&self) -> Result<(), StartError> {
         let mut journal = self.0.journal.lock().await;
+        if matches!(*journal, Journal::Memory(_)) {
+            let submission = &self.0.submission;
+            self.0.scheduler.check_room(&submission.tenant)?;
+        }
+        if let Some(task) = self.store(&mut journal).await? {
+            self.reply(CallOutcome::Task(Box::new(task)));
+        }
+        Ok(())
+    }
+
+    /// Stores the call as a task, of which its caller hears nothing: it waits for the end. Fine when
+    /// it is one already.
+    pub(super) async fn store_silently(&self) -> Result<(), StoreError> {
+        let mut journal = self.0.journal.lock().await;
+        self.store(&mut journal).await.map(|_| ())
+    }
+
+    /// The task a call has become; None when it was one before.
+    async fn store(&self, journal: &mut Journal) -> Result<Option<Task>, StoreError> {
         let Journal::Memory(memory) = &*journal else {
-            return Ok(());
+            return Ok(None);
         };
         let scheduler = &self.0.scheduler;
         let submission = &self.0.submission;
-        scheduler.check_room(&submission.tenant)?;
         let mut task = submission.task(
             scheduler.new_key(&submission.tenant),
             true,
@@ -347,8 +379,7 @@ impl Run {
         scheduler.0.store.insert(new).await?;
         *journal = Journal::Durable(DurableJournal::new(scheduler.0.store.clone(), &task));
         scheduler.adopt(&task.key, self);
-        self.reply(CallOutcome::Task(Box::new(task)));
-        Ok(())
+        Ok(Some(task))
     }
 
     /// Tells whoever watches the task of new progress, then rests: a tool that reports without end
@@ -389,13 +420,7 @@ impl Run {
         if let Some(progress) = &newest
             && newest != *saved
         {
-            let event = Event::Progressed {
-                attempt: durable.attempt,
-                progress: progress.clone(),
-            };
-            if let Err(error) = durable.store.update(&durable.key, event).await {
-                debug!(%error, "progress was not saved");
-            }
+            durable.save_progress(progress).await;
             *saved = newest;
         }
     }

@@ -69,6 +69,7 @@ impl Fixture {
             cache_bytes: 8 << 20,
             free_disk_min_bytes: 0,
             tenant_rounds_max_bytes: 1 << 20,
+            tenant_results_kept_max_bytes: 1 << 20,
             tasks_unfinished_max: TASKS_UNFINISHED_MAX,
         };
         let store = Store::open(dir.path(), options, clock.clone(), notifier.clone()).unwrap();
@@ -475,6 +476,29 @@ async fn a_start_recovers_what_a_dead_process_left() {
     }
     let failed = host.until_status(&keys[2], Status::Failed).await;
     assert!(failed.message.unwrap().contains("declares recovery `fail`"));
+}
+
+#[tokio::test]
+async fn a_damaged_record_keeps_no_other_task_from_going_on_or_being_swept() {
+    let host = Fixture::new(|_, run| async move { run_number(&run).await });
+    let mut keys = Vec::new();
+    for _ in 0..3 {
+        let call = submission("t", Recovery::Resume);
+        let task = call.task(host.scheduler.new_key(&call.tenant), true, host.clock.now());
+        keys.push(task.key.clone());
+        host.store.insert(call.born(task)).await.unwrap();
+    }
+    host.store.damage_record(&keys[0]);
+    host.scheduler.start().await.unwrap();
+    for key in &keys[1..] {
+        host.until_status(key, Status::Completed).await;
+    }
+    host.scheduler.until_no_run_is_live().await;
+    host.clock.advance(Duration::from_secs(3_600));
+    assert_eq!(host.scheduler.sweep().await.unwrap(), 3);
+    for key in &keys {
+        assert_eq!(host.store.get(key).unwrap(), None);
+    }
 }
 
 #[tokio::test]

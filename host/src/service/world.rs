@@ -4,19 +4,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::{
     CallError, Earlier, Left, Listener, LiveQuestion, Pending, PendingCall, Reply, RoundError,
-    Saved, Service, Standing,
+    Saved, Service, Standing, TaskError,
 };
 use crate::catalog::offers::Prompt;
 use crate::catalog::{Plugin, Snapshot};
 use crate::notify::{ResourceKey, Subscription};
 use crate::scheduler::{Asks, CallOutcome, Operation, RunEnd, StartedCall, Subject, Submission};
-use crate::task::{Abilities, CallResult, Policy, Recovery, TenantId, ToolRef, Trace};
+use crate::task::{
+    Abilities, CallResult, PartBody, PartUri, Policy, Recovery, ResultPart, Status, TenantId,
+    ToolRef, Trace,
+};
 
 /// How long a plugin may go on after its client left, before it is stopped by force. Nothing is lost:
 /// reading has no effects to clean up after.
@@ -96,6 +101,11 @@ struct Routed {
 impl Service {
     /// Checks a request and starts it.
     pub async fn ask(&self, request: AskRequest) -> Result<PendingCall, CallError> {
+        if let Wanted::Resource { uri } = &request.wanted
+            && let Some(part) = PartUri::parse(uri)
+        {
+            return self.read_part(&request.tenant, uri, &part);
+        }
         let snapshot = self.0.catalog.snapshot();
         let is_completion = matches!(request.wanted, Wanted::Completion { .. });
         let routed = route(&snapshot, request.wanted)?;
@@ -155,6 +165,29 @@ impl Service {
         })
     }
 
+    /// A part of a large result. I4: what is not there and what is another tenant's look the same.
+    fn read_part(
+        &self,
+        tenant: &TenantId,
+        uri: &str,
+        part: &PartUri,
+    ) -> Result<PendingCall, CallError> {
+        let unknown = || CallError::UnknownResource(uri.to_owned());
+        let unavailable = |_| {
+            CallError::Unavailable("the task store is not available; ask again later".to_owned())
+        };
+        let task = match self.find(tenant, part.task.as_str()) {
+            Ok(task) => task,
+            Err(TaskError::Unavailable(why)) => return Err(CallError::Unavailable(why)),
+            Err(_) => return Err(unknown()),
+        };
+        let found = self.0.store.part(&task.key, part.part);
+        let found = found.map_err(super::unavailable).map_err(unavailable)?;
+        // What a run left that has not ended well is no result.
+        let part = found.filter(|_| task.status() == Status::Completed);
+        Ok(answered(&contents(uri, part.ok_or_else(unknown)?)))
+    }
+
     /// Follows those of `uris` that a plugin serves, for the tenant.
     pub fn watch_resources(
         &self,
@@ -172,6 +205,19 @@ impl Service {
         });
         self.0.scheduler.watch_resources(keys.collect())
     }
+}
+
+/// As the wire has it (server/resources, "Reading Resources").
+fn contents(uri: &str, part: ResultPart) -> String {
+    let mut one = json!({ "uri": uri });
+    if let Some(mime_type) = part.mime_type {
+        one["mimeType"] = mime_type.into();
+    }
+    match part.body {
+        PartBody::Text(text) => one["text"] = text.into(),
+        PartBody::Blob(bytes) => one["blob"] = STANDARD.encode(bytes).into(),
+    }
+    json!({ "contents": [one] }).to_string()
 }
 
 fn answered(json: &str) -> PendingCall {

@@ -12,6 +12,7 @@ use super::keys::{self, Family, Slot, SlotName};
 use super::logs::Logs;
 use super::offline::Offline;
 use super::records::Records;
+use super::state;
 use super::{OpenError, StoreError};
 use crate::task::{Ending, Phase, Task, TaskKey};
 
@@ -110,6 +111,7 @@ pub(super) fn check_records(records: &Records) -> Result<Report, StoreError> {
         match keys::read(&name) {
             // Nothing depends on a round: it goes with time.
             Some((Family::Store | Family::Round, _)) => {}
+            Some((Family::State, _)) if state::is_value(&value) => {}
             Some((Family::Task, Some(key))) => {
                 report.tasks += 1;
                 match decode_task(key.clone(), &value) {

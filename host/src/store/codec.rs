@@ -11,8 +11,8 @@ use thiserror::Error;
 use crate::clock::Timestamp;
 use crate::task::{
     Abilities, Answer, Ask, Attempt, CallResult, CancelRequest, Digest, Ending, ExternalReference,
-    Input, InputKey, InputRequest, Phase, Policy, Recovery, RpcError, Task, TaskKey, ToolRef,
-    Trace,
+    Input, InputKey, InputRequest, PartBody, Phase, Policy, Recovery, ResultPart, RpcError, Task,
+    TaskKey, ToolRef, Trace,
 };
 
 /// The version of single records and of exports that this code writes.
@@ -218,6 +218,39 @@ pub(super) fn decode_result(bytes: Vec<u8>) -> Result<CallResult, RecordError> {
     Ok(CallResult {
         is_error: *is_error != 0,
         json: decode_text(json.to_vec())?,
+    })
+}
+
+/// A part is its own bytes behind two of their kind and what type they are.
+pub(super) fn encode_part(part: ResultPart) -> Vec<u8> {
+    let mime_type = part.mime_type.unwrap_or_default();
+    let (kind, body) = match part.body {
+        PartBody::Text(text) => (b't', text.into_bytes()),
+        PartBody::Blob(bytes) => (b'b', bytes),
+    };
+    let mut bytes = Vec::with_capacity(body.len() + mime_type.len() + 6);
+    bytes.extend_from_slice(&[VERSION, kind]);
+    bytes.extend_from_slice(&u32::try_from(mime_type.len()).unwrap_or(0).to_be_bytes());
+    bytes.extend_from_slice(mime_type.as_bytes());
+    bytes.extend_from_slice(&body);
+    bytes
+}
+
+pub(super) fn decode_part(bytes: Vec<u8>) -> Result<ResultPart, RecordError> {
+    let invalid = || RecordError::Invalid("part");
+    let body = check_version(&bytes)?;
+    let (kind, body) = body.split_first().ok_or(RecordError::Empty)?;
+    let (length, body) = body.split_first_chunk::<4>().ok_or_else(invalid)?;
+    let length = usize::try_from(u32::from_be_bytes(*length)).map_err(|_| invalid())?;
+    let (mime_type, body) = body.split_at_checked(length).ok_or_else(invalid)?;
+    let mime_type = decode_text(mime_type.to_vec())?;
+    Ok(ResultPart {
+        mime_type: Some(mime_type).filter(|text| !text.is_empty()),
+        body: match kind {
+            b't' => PartBody::Text(decode_text(body.to_vec())?),
+            b'b' => PartBody::Blob(body.to_vec()),
+            _ => return Err(invalid()),
+        },
     })
 }
 

@@ -10,10 +10,11 @@ use super::core::Core;
 use super::draft::{Draft, Finished, Garbage};
 use super::keys::Slot;
 use super::rounds::RoundChange;
+use super::state::{StateCommand, StateError};
 use super::{StoreError, UpdateError};
 use crate::clock::{Clock, Timestamp};
 use crate::notify::Notifier;
-use crate::task::{Event, Task, TaskKey};
+use crate::task::{Attempt, Event, Task, TaskKey};
 
 /// How many bytes of bodies one commit gathers before it takes no further command.
 const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -38,6 +39,13 @@ pub(super) enum Command {
         key: TaskKey,
         reply: oneshot::Sender<Result<(), StoreError>>,
     },
+    Parts {
+        key: TaskKey,
+        attempt: Attempt,
+        bodies: Vec<(Slot, Body)>,
+        reply: oneshot::Sender<Result<Task, UpdateError>>,
+    },
+    State(Box<StateCommand>),
     Round {
         key: TaskKey,
         change: RoundChange,
@@ -56,6 +64,10 @@ enum Decided {
     Updated(
         oneshot::Sender<Result<Task, UpdateError>>,
         Box<Result<Task, UpdateError>>,
+    ),
+    Stated(
+        oneshot::Sender<Result<bool, StateError>>,
+        Result<bool, StateError>,
     ),
 }
 
@@ -89,12 +101,12 @@ impl Committer {
         let mut commands = group.into_iter();
         let mut failure = None;
         for command in commands.by_ref() {
-            let Some((key, decided)) = decide(&mut draft, command, now) else {
+            let Some((rests, decided)) = decide(&mut draft, command, now) else {
                 continue;
             };
             failure = decided.failure();
             // An answer that rests on an uncommitted state waits for the commit as well.
-            if failure.is_some() || draft.has_written(&key) {
+            if failure.is_some() || rests {
                 waiting.push(decided);
             } else {
                 decided.send();
@@ -125,7 +137,8 @@ impl Committer {
         if finished.writes.is_empty() {
             return Ok(finished.garbage);
         }
-        self.core.commit(finished.writes, &finished.changes)?;
+        self.core
+            .commit(finished.writes, &finished.changes, finished.state)?;
         for change in &finished.changes {
             self.notifier.publish(&change.key);
         }
@@ -154,8 +167,11 @@ impl Command {
             | Command::Round { reply, .. } => {
                 let _ = reply.send(Err(error.clone()));
             }
-            Command::Update { reply, .. } => {
+            Command::Update { reply, .. } | Command::Parts { reply, .. } => {
                 let _ = reply.send(Err(error.clone().into()));
+            }
+            Command::State(command) => {
+                let _ = command.reply.send(Err(error.clone().into()));
             }
             Command::Stop => {}
         }
@@ -163,9 +179,10 @@ impl Command {
 
     fn weight(&self) -> usize {
         match self {
-            Command::Insert { bodies, .. } | Command::Update { bodies, .. } => {
-                bodies.iter().map(|(_, body)| body.weight()).sum()
-            }
+            Command::Insert { bodies, .. }
+            | Command::Update { bodies, .. }
+            | Command::Parts { bodies, .. } => bodies.iter().map(|(_, body)| body.weight()).sum(),
+            Command::State(command) => command.change.value.as_ref().map_or(0, Vec::len),
             Command::Round { change, .. } => change.weight(),
             Command::Remove { .. } | Command::Stop => 0,
         }
@@ -181,6 +198,9 @@ impl Decided {
             Decided::Updated(reply, answer) => {
                 let _ = reply.send(*answer);
             }
+            Decided::Stated(reply, answer) => {
+                let _ = reply.send(answer);
+            }
         }
     }
 
@@ -190,6 +210,9 @@ impl Decided {
                 let _ = reply.send(Err(error.clone()));
             }
             Decided::Updated(reply, _) => {
+                let _ = reply.send(Err(error.clone().into()));
+            }
+            Decided::Stated(reply, _) => {
                 let _ = reply.send(Err(error.clone().into()));
             }
         }
@@ -203,6 +226,8 @@ impl Decided {
                 Err(UpdateError::Store(error)) => Some(error),
                 _ => None,
             },
+            Decided::Stated(_, Err(StateError::Store(error))) => Some(error),
+            Decided::Stated(..) => None,
         };
         error
             .filter(|error| matches!(error, StoreError::Records(_)))
@@ -231,7 +256,8 @@ fn gather(first: Command, commands: &mut mpsc::Receiver<Command>) -> Vec<Command
     group
 }
 
-fn decide(draft: &mut Draft<'_>, command: Command, now: Timestamp) -> Option<(TaskKey, Decided)> {
+/// Also tells whether the answer rests on a state that is not committed yet.
+fn decide(draft: &mut Draft<'_>, command: Command, now: Timestamp) -> Option<(bool, Decided)> {
     match command {
         Command::Insert {
             task,
@@ -240,7 +266,7 @@ fn decide(draft: &mut Draft<'_>, command: Command, now: Timestamp) -> Option<(Ta
         } => {
             let key = task.key.clone();
             let outcome = draft.insert(*task, bodies);
-            Some((key, Decided::Done(reply, outcome)))
+            Some((draft.has_written(&key), Decided::Done(reply, outcome)))
         }
         Command::Update {
             key,
@@ -249,15 +275,36 @@ fn decide(draft: &mut Draft<'_>, command: Command, now: Timestamp) -> Option<(Ta
             reply,
         } => {
             let outcome = draft.update(&key, &event, bodies, now);
-            Some((key, Decided::Updated(reply, Box::new(outcome))))
+            let decided = Decided::Updated(reply, Box::new(outcome));
+            Some((draft.has_written(&key), decided))
         }
         Command::Remove { key, reply } => {
             let outcome = draft.remove(&key);
-            Some((key, Decided::Done(reply, outcome)))
+            Some((draft.has_written(&key), Decided::Done(reply, outcome)))
+        }
+        Command::State(command) => {
+            let StateCommand {
+                owner,
+                change,
+                quota,
+                reply,
+            } = *command;
+            let outcome = draft.change_state(&owner, change, quota);
+            Some((draft.has_written_state(), Decided::Stated(reply, outcome)))
+        }
+        Command::Parts {
+            key,
+            attempt,
+            bodies,
+            reply,
+        } => {
+            let outcome = draft.parts(&key, attempt, bodies);
+            let decided = Decided::Updated(reply, Box::new(outcome));
+            Some((draft.has_written(&key), decided))
         }
         Command::Round { key, change, reply } => {
             let outcome = draft.round(&key, change);
-            Some((key, Decided::Done(reply, outcome)))
+            Some((draft.has_written(&key), Decided::Done(reply, outcome)))
         }
         Command::Stop => None,
     }

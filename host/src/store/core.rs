@@ -1,6 +1,6 @@
 //! The open store without its front: what the committer's thread and readers share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,10 +17,12 @@ use super::error::{BodyError, Damage};
 use super::keys::{self, Slot};
 use super::logs::Logs;
 use super::offline::delete_folder;
+use super::quota::TenantBytes;
 use super::records::{self, Records, Writes};
-use super::rounds::RoundBytes;
+use super::state::{StateDraft, Usages, visible_names};
 use super::watermark::{Watermark, last_commit, lost_commits};
 use super::{OpenError, StoreError, StoreOptions};
+use super::{parts, rounds};
 use crate::task::{Task, TaskKey, TenantId};
 
 /// A checkpoint may be replaced while its file is being read; the next one is there then.
@@ -37,12 +39,14 @@ pub(super) struct Core {
     watermark: Watermark,
     /// The number of the last commit.
     commits: AtomicU64,
-    /// The tasks a commit is changing, as they are until it is durable. The database shows a
-    /// change at once; a reader must not (I1).
-    in_flight: RwLock<HashMap<TaskKey, Option<Task>>>,
+    in_flight: RwLock<InFlight>,
+    /// What calls left between rounds, and what is kept of large results.
+    pub(super) round_bytes: TenantBytes,
+    pub(super) part_bytes: TenantBytes,
+    /// What plugins keep, by tenant and plugin.
+    pub(super) usages: Usages,
     /// Tasks that have not ended, by tenant.
     unfinished: Mutex<HashMap<TenantId, usize>>,
-    pub(super) round_bytes: RoundBytes,
     /// How many of them a tenant may have.
     unfinished_max: usize,
     /// Whether the disk was full when somebody looked last.
@@ -53,6 +57,14 @@ pub(super) struct Core {
     failure: OnceLock<StoreError>,
     /// Last, so that it is given up after the database is closed.
     _lock: File,
+}
+
+/// What a commit is changing, as it is until that is durable. The database shows a change at once;
+/// a reader must not (I1).
+#[derive(Default)]
+struct InFlight {
+    tasks: HashMap<TaskKey, Option<Task>>,
+    state: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
 impl Core {
@@ -78,19 +90,23 @@ impl Core {
         )?;
         check_format(directory, &records)?;
         mark_format(&records).map_err(unreadable)?;
+        let bodies = Bodies::open(directory.join("bodies")).map_err(unusable)?;
         let core = Core {
             watermark: Watermark::open(&place).map_err(unusable)?,
             commits: AtomicU64::new(last_commit(&records).map_err(unreadable)?),
-            bodies: Bodies::open(directory.join("bodies")).map_err(unusable)?,
             logs: Logs::open(directory.join("logs")).map_err(unusable)?,
             unfinished: Mutex::new(count_unfinished(&records).map_err(unreadable)?),
-            round_bytes: RoundBytes::count(&records, options.tenant_rounds_max_bytes)
+            round_bytes: rounds::count(&records, options.tenant_rounds_max_bytes)
+                .map_err(unreadable)?,
+            part_bytes: parts::count(&records, &bodies, options.tenant_results_kept_max_bytes)
                 .map_err(unreadable)?,
             unfinished_max: options.tasks_unfinished_max,
             is_full: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             in_flight: RwLock::default(),
+            usages: Usages::default(),
             failure: OnceLock::new(),
+            bodies,
             records,
             disk,
             _lock: lock,
@@ -111,15 +127,18 @@ impl Core {
     /// A store over records that outlive it, without a directory of its own to lock.
     #[cfg(test)]
     pub(super) fn simulated(records: Records, directory: &Path, unfinished_max: usize) -> Core {
+        let bodies = Bodies::open(directory.join("bodies")).unwrap();
         Core {
             watermark: Watermark::open(directory).unwrap(),
             commits: AtomicU64::new(last_commit(&records).unwrap()),
-            bodies: Bodies::open(directory.join("bodies")).unwrap(),
             logs: Logs::open(directory.join("logs")).unwrap(),
             disk: Disk::new(directory, 0),
             in_flight: RwLock::default(),
+            usages: Usages::default(),
             unfinished: Mutex::new(count_unfinished(&records).unwrap()),
-            round_bytes: RoundBytes::count(&records, u64::MAX).unwrap(),
+            round_bytes: rounds::count(&records, u64::MAX).unwrap(),
+            part_bytes: parts::count(&records, &bodies, u64::MAX).unwrap(),
+            bodies,
             unfinished_max,
             is_full: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
@@ -136,7 +155,7 @@ impl Core {
             .in_flight
             .read()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(committed) = in_flight.get(key) {
+        if let Some(committed) = in_flight.tasks.get(key) {
             return Ok(committed.clone());
         }
         let record = self.records.get(&keys::task(key))?;
@@ -151,6 +170,35 @@ impl Core {
             Some(value) => self.body_of(key, &name, &value, slot.kind()),
             None => Ok(None),
         }
+    }
+
+    /// A record of somebody's state, as last committed.
+    pub(super) fn state_value(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        // Held over the read, as above.
+        let in_flight = self
+            .in_flight
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(committed) = in_flight.state.get(name) {
+            return Ok(committed.clone());
+        }
+        Ok(self.records.get(name)?.map(|value| value.to_vec()))
+    }
+
+    /// Names of somebody's state from `from` on that begin with `prefix`, as last committed.
+    pub(super) fn state_names(
+        &self,
+        prefix: &[u8],
+        from: &[u8],
+        max: usize,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let in_flight = self
+            .in_flight
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let names = self.records.keys_between(from, keys::STATE_END);
+        let names = names.map(|name| Ok(name?.to_vec()));
+        visible_names(names, &in_flight.state, prefix, from, max)
     }
 
     /// The body that the record `name` of the task names by `value`; none if it is gone meanwhile.
@@ -210,15 +258,24 @@ impl Core {
         self.is_ending.store(true, Ordering::SeqCst);
     }
 
-    /// Makes `writes` durable (I1). Until it returns, readers see the tasks as they were.
-    pub(super) fn commit(&self, mut writes: Writes, changes: &[Change]) -> Result<(), StoreError> {
+    /// Makes `writes` durable (I1). Until it returns, readers see what is changed as it was.
+    pub(super) fn commit(
+        &self,
+        mut writes: Writes,
+        changes: &[Change],
+        state: StateDraft,
+    ) -> Result<(), StoreError> {
         let number = self.commits.load(Ordering::SeqCst) + 1;
         writes.insert(keys::COMMITS.to_vec(), Some(number.to_be_bytes().to_vec()));
         let before = changes.iter().map(|c| (c.key.clone(), c.before.clone()));
-        self.in_flight
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(before);
+        {
+            let mut in_flight = self
+                .in_flight
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            in_flight.tasks.extend(before);
+            in_flight.state.extend(state.before);
+        }
         // After an error nobody knows what is on the disk; readers go on seeing what was.
         self.records.commit(writes)?;
         self.commits.store(number, Ordering::SeqCst);
@@ -227,10 +284,11 @@ impl Core {
             tracing::warn!(%error, "the number of the last commit could not be noted");
         }
         self.count(changes);
-        self.in_flight
+        self.usages.take(state.usages);
+        *self
+            .in_flight
             .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+            .unwrap_or_else(PoisonError::into_inner) = InFlight::default();
         Ok(())
     }
 
@@ -250,6 +308,10 @@ impl Core {
 
     pub(super) fn unfinished(&self, tenant: &TenantId) -> usize {
         self.counts().get(tenant).copied().unwrap_or_default()
+    }
+
+    pub(super) fn unfinished_of_all(&self) -> usize {
+        self.counts().values().sum()
     }
 
     /// Refuses when the tenant has as many tasks as it may; `growth` more are about to be committed.
@@ -364,11 +426,10 @@ pub(super) fn explain(directory: &Path, error: sled::Error) -> OpenError {
 /// Counts by the indexes: no task's record is read.
 fn count_unfinished(records: &Records) -> Result<HashMap<TenantId, usize>, sled::Error> {
     let mut counts = HashMap::new();
-    for (family, read) in [
-        (keys::QUEUE, keys::read_timed as fn(&[u8]) -> _),
-        (keys::RUNNING, keys::read_named),
-        (keys::PARKED, keys::read_named),
-    ] {
+    let places = keys::INDEXES
+        .iter()
+        .filter(|(family, _)| *family != keys::EXPIRY);
+    for (family, read) in places {
         for entry in records.scan(family) {
             if let Some(key) = read(&entry?.0) {
                 *counts.entry(key.tenant).or_default() += 1;

@@ -10,9 +10,10 @@ use super::core::{Core, is_unfinished};
 use super::keys::{self, Slot};
 use super::records::Writes;
 use super::rounds::{MARK_BYTES, RoundChange, read_count};
+use super::state::StateDraft;
 use super::{StoreError, UpdateError};
 use crate::clock::Timestamp;
-use crate::task::{Event, Task, TaskKey, TenantId, apply};
+use crate::task::{Attempt, Event, Phase, Rejected, Task, TaskKey, TenantId, apply};
 
 /// What a task's record may hold, bytes. Its texts come from tools, and whoever takes them in
 /// bounds them; this keeps the engine's nodes small if somebody does not.
@@ -20,8 +21,9 @@ pub(super) const RECORD_BYTES_MAX: usize = 256 * 1024;
 
 /// Commands decided and not yet committed.
 pub(super) struct Draft<'a> {
-    core: &'a Core,
-    writes: Writes,
+    pub(super) core: &'a Core,
+    pub(super) writes: Writes,
+    pub(super) state: StateDraft,
     tasks: HashMap<TaskKey, Entry>,
     /// Rounds that a command of this draft changes.
     rounds: HashSet<TaskKey>,
@@ -55,6 +57,7 @@ pub(super) struct Finished {
     pub(super) writes: Writes,
     pub(super) changes: Vec<Change>,
     pub(super) garbage: Vec<Garbage>,
+    pub(super) state: StateDraft,
 }
 
 impl<'a> Draft<'a> {
@@ -62,6 +65,7 @@ impl<'a> Draft<'a> {
         Draft {
             core,
             writes: Writes::new(),
+            state: StateDraft::default(),
             tasks: HashMap::new(),
             rounds: HashSet::new(),
             growth: HashMap::new(),
@@ -73,6 +77,24 @@ impl<'a> Draft<'a> {
     pub(super) fn has_written(&self, key: &TaskKey) -> bool {
         let task = self.tasks.get(key);
         task.is_some_and(|entry| entry.is_written) || self.rounds.contains(key)
+    }
+
+    /// Writes the parts of a result beside a task that `attempt` runs (I2).
+    pub(super) fn parts(
+        &mut self,
+        key: &TaskKey,
+        attempt: Attempt,
+        bodies: Vec<(Slot, Body)>,
+    ) -> Result<Task, UpdateError> {
+        let Some(task) = self.newest(key)?.cloned() else {
+            return Err(UpdateError::Unknown);
+        };
+        if task.phase != Phase::Running || task.attempt != attempt {
+            return Err(Rejected::StaleRun.into());
+        }
+        let record = encode_bounded(&task)?;
+        self.write(Some(&task), task.clone(), record, bodies)?;
+        Ok(task)
     }
 
     /// Changes what is kept of a round.
@@ -112,6 +134,11 @@ impl<'a> Draft<'a> {
         let sum = before.saturating_add(bytes);
         self.writes.insert(name, Some(sum.to_be_bytes().to_vec()));
         Ok(())
+    }
+
+    /// Whether the draft changes anybody's state.
+    pub(super) fn has_written_state(&self) -> bool {
+        !self.state.before.is_empty()
     }
 
     pub(super) fn insert(
@@ -158,11 +185,15 @@ impl<'a> Draft<'a> {
 
     /// Deletes all records of a task; fine when there is none.
     pub(super) fn remove(&mut self, key: &TaskKey) -> Result<(), StoreError> {
-        let Some(task) = self.newest(key)?.cloned() else {
-            return Ok(());
+        let indexes = match self.newest(key) {
+            Ok(Some(task)) => keys::index(task),
+            Ok(None) => return Ok(()),
+            // Its time is over all the same, and it must not keep others from being swept.
+            Err(StoreError::Record(_)) => self.indexes_of_unread(key)?,
+            Err(error) => return Err(error),
         };
         let mut doomed = BTreeSet::from([keys::task(key)]);
-        doomed.extend(keys::index(&task));
+        doomed.extend(indexes);
         for prefix in keys::bodies(key) {
             for entry in self.core.records.scan(&prefix) {
                 doomed.insert(entry?.0.to_vec());
@@ -192,6 +223,7 @@ impl<'a> Draft<'a> {
             writes: self.writes,
             changes: changes.collect(),
             garbage: self.garbage,
+            state: self.state,
         }
     }
 
@@ -209,6 +241,26 @@ impl<'a> Draft<'a> {
             self.tasks.insert(key.clone(), entry);
         }
         Ok(self.tasks.get(key).and_then(|entry| entry.newest.as_ref()))
+    }
+
+    /// Where the indexes have a task whose record can't be read, which is then taken for gone.
+    fn indexes_of_unread(&mut self, key: &TaskKey) -> Result<Vec<Vec<u8>>, StoreError> {
+        let mut found = Vec::new();
+        for (family, read) in keys::INDEXES {
+            for entry in self.core.records.scan(family) {
+                let name = entry?.0;
+                if read(&name).as_ref() == Some(key) {
+                    found.push(name.to_vec());
+                }
+            }
+        }
+        let gone = Entry {
+            committed: None,
+            newest: None,
+            is_written: false,
+        };
+        self.tasks.insert(key.clone(), gone);
+        Ok(found)
     }
 
     fn set_newest(&mut self, key: &TaskKey, task: Option<Task>) {
@@ -232,8 +284,8 @@ impl<'a> Draft<'a> {
         let key = after.key.clone();
         for (slot, body) in bodies {
             let name = keys::body(&key, &slot);
-            // Only a checkpoint is ever written over.
-            if slot == Slot::Checkpoint
+            // Nothing else is ever written over.
+            if matches!(slot, Slot::Checkpoint | Slot::Part(_))
                 && let Some(value) = self.value(&name)?
             {
                 let key = key.clone();
@@ -264,7 +316,7 @@ impl<'a> Draft<'a> {
         let mut wanted: Vec<(Slot, Body)> = Vec::with_capacity(bodies.len());
         for (slot, body) in bodies {
             let is_new = match &slot {
-                Slot::Arguments | Slot::Checkpoint | Slot::Result => true,
+                Slot::Arguments | Slot::Checkpoint | Slot::Result | Slot::Part(_) => true,
                 Slot::Step(_) => self.value(&keys::body(&current.key, &slot))?.is_none(),
                 Slot::Question(input) => !current.inputs.contains_key(input),
                 Slot::Answer(input) => current.open_inputs().any(|open| open == input),
@@ -276,7 +328,7 @@ impl<'a> Draft<'a> {
         Ok(wanted)
     }
 
-    fn value(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(super) fn value(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         match self.writes.get(name) {
             Some(drafted) => Ok(drafted.clone()),
             None => Ok(self.core.records.get(name)?.map(|value| value.to_vec())),

@@ -73,7 +73,7 @@ pub enum TransferError {
     Store(#[from] StoreError),
     #[error("task {task} can't be exported: {what}; --leave-out-damaged exports all the others")]
     Damaged { task: String, what: String },
-    #[error("the store in {0} has tasks; import into a new one")]
+    #[error("the store in {0} is not empty; import into a new one")]
     NotEmpty(String),
     #[error("the export can't be written")]
     Write(#[source] io::Error),
@@ -123,7 +123,7 @@ pub enum StoreError {
         "{0} tasks of this tenant have not ended yet, which is the limit; cancel some or wait for them"
     )]
     TooManyTasks(usize),
-    #[error("the task's {what} can't be used: {damage}; call the tool again")]
+    #[error("the stored {what} can't be used: {damage}; call the tool again")]
     Damaged { what: &'static str, damage: Damage },
     #[error("the store is closed")]
     Closed,
@@ -136,6 +136,11 @@ pub enum StoreError {
          limit; answer some, or try again in a few minutes"
     )]
     TooManyRounds { max: u64 },
+    #[error(
+        "{max} bytes of large results are kept for this tenant, which is the limit; wait until older \
+         ones expire, or have the tool return less"
+    )]
+    TooManyResults { max: u64 },
     #[error("the round was begun already")]
     RoundUsed,
     #[error("a record can't be used")]

@@ -6,6 +6,7 @@
 //! {"task":{"tenant":…,"id":…,"record":{…}}}
 //! {"body":{"slot":"arguments","text":…}}            of the task before it; "base64" if it is no text
 //! {"log":{"text":…}}
+//! {"state":{"tenant":…,"plugin":…,"key":…,"text":…}}
 //! {"end":{"tasks":1}}
 //! ```
 
@@ -28,6 +29,7 @@ use super::keys::{self, Family, SlotName};
 use super::logs::Logs;
 use super::offline::{CACHE_BYTES, Offline, delete_folder, unusable};
 use super::records::{Records, Writes};
+use super::state::{self, StateOwner};
 use super::{StoreError, TransferError};
 use crate::task::{TaskId, TaskKey, TenantId};
 
@@ -44,6 +46,7 @@ enum Line {
     Task(TaskLine),
     Body(BodyLine),
     Log(Content),
+    State(StateLine),
     End { tasks: u64 },
 }
 
@@ -58,6 +61,16 @@ struct TaskLine {
 #[derive(Serialize, Deserialize)]
 struct BodyLine {
     slot: String,
+    #[serde(flatten)]
+    content: Content,
+}
+
+/// A value of a plugin's state.
+#[derive(Serialize, Deserialize)]
+struct StateLine {
+    tenant: String,
+    plugin: String,
+    key: String,
     #[serde(flatten)]
     content: Content,
 }
@@ -131,6 +144,7 @@ pub fn export(
         }
         exported.tasks += 1;
     }
+    write_state(&offline, out)?;
     let tasks = exported.tasks;
     write_line(out, &Line::End { tasks })?;
     out.flush().map_err(TransferError::Write)?;
@@ -199,6 +213,23 @@ fn write_bodies(
     Ok(())
 }
 
+fn write_state(offline: &Offline, out: &mut impl Write) -> Result<(), TransferError> {
+    for entry in offline.records.scan(keys::STATE) {
+        let (name, value) = entry.map_err(StoreError::from)?;
+        let Some((owner, key)) = keys::read_state(&name) else {
+            continue;
+        };
+        let line = StateLine {
+            tenant: owner.tenant.to_string(),
+            plugin: owner.plugin,
+            key,
+            content: Content::new(state::plain(value.to_vec())),
+        };
+        write_line(out, &Line::State(line))?;
+    }
+    Ok(())
+}
+
 fn write_line(out: &mut impl Write, line: &Line) -> Result<(), TransferError> {
     serde_json::to_writer(&mut *out, line).map_err(|error| TransferError::Write(error.into()))?;
     out.write_all(b"\n").map_err(TransferError::Write)
@@ -234,7 +265,8 @@ fn refuse_tasks(directory: &Path) -> Result<(), TransferError> {
         return Ok(());
     }
     let records = Records::open(&place, CACHE_BYTES).map_err(|error| explain(directory, error))?;
-    match records.scan(keys::TASK).next() {
+    let mut found = records.scan(keys::TASK).chain(records.scan(keys::STATE));
+    match found.next() {
         None => Ok(()),
         Some(_) => Err(TransferError::NotEmpty(directory.display().to_string())),
     }
@@ -328,6 +360,7 @@ impl Import {
                 let there = || Ok::<_, StoreError>(true);
                 Ok(self.logs.append(&key, &bytes, there)?)
             }
+            Line::State(line) => self.take_state(line),
             Line::LongshoreStore(_) | Line::End { .. } => {
                 Err(Refused::Line("it has no place here".to_owned()))
             }
@@ -354,6 +387,24 @@ impl Import {
         self.writes.insert(keys::task(&key), Some(record));
         self.tasks += 1;
         self.current = Some(key);
+        Ok(())
+    }
+
+    fn take_state(&mut self, line: StateLine) -> Result<(), Refused> {
+        let owner = StateOwner {
+            tenant: TenantId::parse(&line.tenant).map_err(|e| Refused::Line(e.to_string()))?,
+            plugin: line.plugin,
+        };
+        let value = state::record(&line.content.bytes().map_err(Refused::Line)?);
+        let name = keys::state(&owner, &line.key);
+        let is_ours = keys::read_state(&name).is_some_and(|read| read == (owner, line.key));
+        if !is_ours || !state::is_value(&value) {
+            return Err(Refused::Line(
+                "it is no value of a plugin's state".to_owned(),
+            ));
+        }
+        self.weight += value.len();
+        self.writes.insert(name, Some(value));
         Ok(())
     }
 

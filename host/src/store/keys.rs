@@ -9,6 +9,7 @@
 //! | `a/<task>\0` | the call's arguments |
 //! | `c/<task>\0` | the newest checkpoint |
 //! | `r/<task>\0` | the result |
+//! | `o/<task>\0<number>` | a part of a result too large for one message; of number 0, the bytes of all |
 //! | `s/<task>\0<step>` | a recorded step; a long name is replaced by its SHA-256 |
 //! | `i/<task>\0<input key>\0q` | a question |
 //! | `i/<task>\0<input key>\0a` | its answer |
@@ -19,6 +20,7 @@
 //! | `k/<round>\0` | what a call without a task left for its next round |
 //! | `u/<round>` | that a round was begun which may be begun once only |
 //! | `y/<expires_ms><round>` | when both may be deleted, in time order; the bytes they are counted with |
+//! | `v/<tenant>\0<plugin>\0<key>` | a value of a plugin's state |
 //!
 //! `<task>` is `<tenant>\0<id>`; times are 8 bytes, big-endian. Neither part of a task's name can
 //! hold a zero byte, so no name is a prefix of another and a task's keys are a range in each family.
@@ -30,6 +32,7 @@ use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
+use super::state::StateOwner;
 use crate::clock::Timestamp;
 use crate::task::{Digest, InputKey, Phase, Task, TaskId, TaskKey, TenantId};
 
@@ -40,11 +43,16 @@ pub(super) const RUNNING: &[u8] = b"l/";
 pub(super) const PARKED: &[u8] = b"p/";
 pub(super) const EXPIRY: &[u8] = b"x/";
 
+pub(super) const STATE: &[u8] = b"v/";
+/// Behind the last key of the family.
+pub(super) const STATE_END: &[u8] = b"v0";
+
 pub(super) const TASK: &[u8] = b"t/";
 const ARGUMENTS: &[u8] = b"a/";
 const CHECKPOINT: &[u8] = b"c/";
 const RESULT: &[u8] = b"r/";
 const STEPS: &[u8] = b"s/";
+pub(super) const PARTS: &[u8] = b"o/";
 const INPUTS: &[u8] = b"i/";
 
 const ROUND: &[u8] = b"k/";
@@ -52,7 +60,17 @@ const USED: &[u8] = b"u/";
 pub(super) const ROUND_EXPIRY: &[u8] = b"y/";
 
 /// The families that hold the bodies of a task, and of a round.
-pub(super) const BODIES: [&[u8]; 6] = [ARGUMENTS, CHECKPOINT, RESULT, STEPS, INPUTS, ROUND];
+pub(super) const BODIES: [&[u8]; 7] = [ARGUMENTS, CHECKPOINT, RESULT, STEPS, INPUTS, PARTS, ROUND];
+
+/// The families that say where a task stands, and how each is read.
+pub(super) const INDEXES: [(&[u8], ReadKey); 4] = [
+    (QUEUE, read_timed),
+    (RUNNING, read_named),
+    (PARKED, read_named),
+    (EXPIRY, read_timed),
+];
+
+type ReadKey = fn(&[u8]) -> Option<TaskKey>;
 
 /// A longer step name is hashed: keys are copied up the tree, and one the guest made long would
 /// push a node over what the engine keeps in its own file.
@@ -67,6 +85,8 @@ pub(super) enum Slot {
     Step(String),
     Question(InputKey),
     Answer(InputKey),
+    /// Of a large result.
+    Part(u32),
 }
 
 /// Which side of an input a key of the family `i/` names.
@@ -86,6 +106,7 @@ impl Slot {
             Slot::Step(_) => "recorded step",
             Slot::Question(_) => "question",
             Slot::Answer(_) => "answer",
+            Slot::Part(_) => "part of a result",
         }
     }
 
@@ -97,6 +118,7 @@ impl Slot {
             Slot::Step(name) => format!("step `{name}`"),
             Slot::Question(key) => format!("question `{key}`"),
             Slot::Answer(key) => format!("answer to `{key}`"),
+            Slot::Part(number) => format!("part {number} of its result"),
         }
     }
 }
@@ -109,6 +131,7 @@ pub(super) enum Family {
     Body,
     Index,
     Round,
+    State,
 }
 
 impl Family {
@@ -119,6 +142,7 @@ impl Family {
             Family::Body => "a body",
             Family::Index => "an index entry",
             Family::Round => "a round",
+            Family::State => "a value of a plugin's state",
         }
     }
 }
@@ -129,6 +153,7 @@ pub(super) fn read(name: &[u8]) -> Option<(Family, Option<TaskKey>)> {
         return Some((Family::Store, None));
     }
     match name.get(..2)? {
+        STATE => read_state(name).map(|_| (Family::State, None)),
         TASK => Some((Family::Task, Some(read_named(name)?))),
         RUNNING | PARKED => Some((Family::Index, Some(read_named(name)?))),
         QUEUE | EXPIRY => Some((Family::Index, Some(read_timed(name)?))),
@@ -167,6 +192,7 @@ impl SlotName {
                 (b'h', hash) => return Some(SlotName::HashedStep(hash.try_into().ok()?)),
                 _ => return None,
             },
+            PARTS => Slot::Part(u32::from_be_bytes(rest.try_into().ok()?)),
             INPUTS => match read_input(name)? {
                 (key, Side::Question) => Slot::Question(key),
                 (key, Side::Answer) => Slot::Answer(key),
@@ -209,6 +235,7 @@ impl fmt::Display for SlotName {
             SlotName::Slot(Slot::Step(name)) => write!(f, "step:{name}"),
             SlotName::Slot(Slot::Question(key)) => write!(f, "question:{key}"),
             SlotName::Slot(Slot::Answer(key)) => write!(f, "answer:{key}"),
+            SlotName::Slot(Slot::Part(number)) => write!(f, "part:{number}"),
             SlotName::HashedStep(hash) => write!(f, "step-sha256:{}", Digest(*hash)),
         }
     }
@@ -224,6 +251,11 @@ impl FromStr for SlotName {
             None if text == "checkpoint" => Slot::Checkpoint,
             None if text == "result" => Slot::Result,
             Some(("step", name)) => Slot::Step(name.to_owned()),
+            Some(("part", number)) => Slot::Part(
+                number
+                    .parse()
+                    .map_err(|_| format!("`{number}` is no part"))?,
+            ),
             Some(("question", key)) => Slot::Question(input(key)?),
             Some(("answer", key)) => Slot::Answer(input(key)?),
             Some(("step-sha256", hash)) => {
@@ -241,6 +273,20 @@ pub(super) fn task(key: &TaskKey) -> Vec<u8> {
     named(TASK, key)
 }
 
+/// The range of the records of a tenant's tasks, of those after `after` if there is one.
+pub(super) fn tasks(tenant: &TenantId, after: Option<&TaskId>) -> (Vec<u8>, Vec<u8>) {
+    let mut from = TASK.to_vec();
+    from.extend_from_slice(tenant.as_str().as_bytes());
+    let mut to = from.clone();
+    from.push(0);
+    to.push(1);
+    if let Some(after) = after {
+        from.extend_from_slice(after.as_str().as_bytes());
+        from.push(0);
+    }
+    (from, to)
+}
+
 /// The key of one of a task's bodies.
 pub(super) fn body(key: &TaskKey, slot: &Slot) -> Vec<u8> {
     let family = match slot {
@@ -249,6 +295,7 @@ pub(super) fn body(key: &TaskKey, slot: &Slot) -> Vec<u8> {
         Slot::Result => RESULT,
         Slot::Step(_) => STEPS,
         Slot::Question(_) | Slot::Answer(_) => INPUTS,
+        Slot::Part(_) => PARTS,
     };
     let mut bytes = named(family, key);
     bytes.push(0);
@@ -264,6 +311,7 @@ pub(super) fn body(key: &TaskKey, slot: &Slot) -> Vec<u8> {
         }
         Slot::Question(input) => push_input(&mut bytes, input, b'q'),
         Slot::Answer(input) => push_input(&mut bytes, input, b'a'),
+        Slot::Part(number) => bytes.extend_from_slice(&number.to_be_bytes()),
     }
     bytes
 }
@@ -309,6 +357,11 @@ pub(super) fn index(task: &Task) -> Vec<Vec<u8>> {
     place.into_iter().chain(expiry).collect()
 }
 
+/// The task, if a key of the family `o/` is of what all its parts take.
+pub(super) fn read_part_head(bytes: &[u8]) -> Option<TaskKey> {
+    read_named(bytes.strip_suffix(&[0; 5])?)
+}
+
 /// The keys of what a round left, of its mark, and of its place in time order.
 pub(super) fn round(key: &TaskKey) -> Vec<u8> {
     let mut bytes = named(ROUND, key);
@@ -345,6 +398,27 @@ pub(super) fn read_named(bytes: &[u8]) -> Option<TaskKey> {
 /// Reads the task from an index key with a time.
 pub(super) fn read_timed(bytes: &[u8]) -> Option<TaskKey> {
     read_named(bytes.get(8..)?)
+}
+
+/// The key of a value of a plugin's state; with an empty key, what all of them begin with.
+pub(super) fn state(owner: &StateOwner, key: &str) -> Vec<u8> {
+    let mut bytes = STATE.to_vec();
+    push_task(&mut bytes, owner.tenant.as_str(), &owner.plugin);
+    bytes.push(0);
+    bytes.extend_from_slice(key.as_bytes());
+    bytes
+}
+
+/// Reads whose state a key is of, and its key there.
+pub(super) fn read_state(name: &[u8]) -> Option<(StateOwner, String)> {
+    let text = std::str::from_utf8(name.strip_prefix(STATE)?).ok()?;
+    let mut parts = text.splitn(3, '\0');
+    let (tenant, plugin, key) = (parts.next()?, parts.next()?, parts.next()?);
+    let owner = StateOwner {
+        tenant: TenantId::parse(tenant).ok()?,
+        plugin: plugin.to_owned(),
+    };
+    (!plugin.is_empty() && !key.is_empty()).then(|| (owner, key.to_owned()))
 }
 
 fn named(family: &[u8], key: &TaskKey) -> Vec<u8> {
@@ -404,6 +478,20 @@ mod tests {
             for slot in [Slot::Arguments, Slot::Step("x".into())] {
                 assert!(!body(&long, &slot).starts_with(&prefix));
             }
+        }
+    }
+
+    #[test]
+    fn a_tenants_range_holds_its_tasks_and_no_others() {
+        let holds = |key: &TaskKey, after: Option<&TaskId>| {
+            let (from, to) = tasks(&TenantId::parse("acme").unwrap(), after);
+            (from..to).contains(&task(key))
+        };
+        let own = key("acme", "b");
+        assert!(holds(&own, None) && holds(&own, Some(&key("acme", "a").id)));
+        assert!(!holds(&own, Some(&own.id)));
+        for other in ["acm", "acme-2", "acmf"] {
+            assert!(!holds(&key(other, "b"), None), "{other}");
         }
     }
 

@@ -1,14 +1,16 @@
 //! Where tasks are kept: small records in the database, large bodies in files, one committer that
 //! makes both durable before anyone is told (I1). The only module that names sled.
 //!
-//! What is in the data directory: `records/` the database, `bodies/` and `logs/` files by tenant
-//! and task, `lock`, and `ballast`, space kept aside for a full disk.
+//! What is in the data directory: `records/` the database with the number of its last commit,
+//! `bodies/` and `logs/` files by tenant and task, `lock`, and `ballast`, space kept aside for a full
+//! disk.
 
 mod bodies;
 mod check;
 mod codec;
 mod committer;
 mod compact;
+mod contents;
 mod core;
 mod disk;
 mod draft;
@@ -17,16 +19,18 @@ mod export;
 mod keys;
 mod logs;
 mod offline;
+mod parts;
+mod quota;
 mod records;
 mod rounds;
 #[cfg(test)]
 pub(crate) mod simulated;
+mod state;
 #[cfg(test)]
 mod tests;
 mod watermark;
 
 use std::collections::BTreeMap;
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,12 +40,13 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::bodies::{Body, INLINE_BYTES_MAX};
 use self::committer::{Command, Committer};
+use self::contents::{may_wait, take_apart, take_contents};
 use self::core::{Core, ROOM_POLL};
 use self::keys::{Side, Slot};
 use crate::clock::{Clock, Timestamp};
 use crate::notify::Notifier;
 use crate::task::{
-    Answer, CallResult, Event, InputKey, InputRequest, Interruption, Task, TaskKey, TenantId,
+    Answer, CallResult, Event, InputKey, InputRequest, Task, TaskId, TaskKey, TenantId,
 };
 
 pub use self::check::{Problem, Report, check};
@@ -50,6 +55,10 @@ pub use self::compact::{Compacted, compact};
 pub use self::error::{Damage, OpenError, StoreError, TransferError, UpdateError};
 pub use self::export::{Damaged, Exported, export, import};
 pub use self::rounds::RoundName;
+pub use self::state::{
+    STATE_KEY_MAX_BYTES, STATE_KEYS_PAGE, STATE_VALUE_MAX_BYTES, StateChange, StateError,
+    StateOwner, StateQuota, StateUsage, forget_state, state_usages,
+};
 
 /// The task store. Cheap to clone.
 #[derive(Clone)]
@@ -68,6 +77,8 @@ pub struct StoreOptions {
     pub free_disk_min_bytes: u64,
     /// What the calls of one tenant may leave for their next rounds, bytes.
     pub tenant_rounds_max_bytes: u64,
+    /// What may be kept of one tenant's large results, bytes.
+    pub tenant_results_kept_max_bytes: u64,
     /// Tasks of one tenant that have not ended.
     pub tasks_unfinished_max: usize,
 }
@@ -182,10 +193,16 @@ impl Store {
 
     /// Deletes a task with all its records and files. Fine when there is none.
     pub async fn remove(&self, key: &TaskKey) -> Result<(), StoreError> {
+        let parts = self.part_bytes(key).unwrap_or_default();
         let (reply, answer) = oneshot::channel();
-        let key = key.clone();
-        self.command(Command::Remove { key, reply }).await?;
-        answer.await.map_err(|_| self.lost())?
+        let command = Command::Remove {
+            key: key.clone(),
+            reply,
+        };
+        self.command(command).await?;
+        answer.await.map_err(|_| self.lost())??;
+        self.core().part_bytes.give_back(&key.tenant, parts);
+        Ok(())
     }
 
     pub fn arguments(&self, key: &TaskKey) -> Result<Option<String>, StoreError> {
@@ -277,6 +294,23 @@ impl Store {
         Ok(tasks)
     }
 
+    /// At most `limit` tasks of the tenant, in the order of their ids, from the one after `after` on.
+    pub fn tasks(
+        &self,
+        tenant: &TenantId,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> Result<Vec<Task>, StoreError> {
+        let (from, to) = keys::tasks(tenant, after);
+        let mut tasks = Vec::new();
+        for name in self.core().records.keys_between(&from, &to).take(limit) {
+            if let Some(key) = keys::read_named(&name?) {
+                tasks.extend(self.get(&key)?);
+            }
+        }
+        Ok(tasks)
+    }
+
     /// At most `limit` tasks that expired by `now`, oldest first.
     pub fn expired(&self, now: Timestamp, limit: usize) -> Result<Vec<TaskKey>, StoreError> {
         let records = &self.core().records;
@@ -293,6 +327,11 @@ impl Store {
     /// Tasks of the tenant that have not ended.
     pub fn unfinished(&self, tenant: &TenantId) -> usize {
         self.core().unfinished(tenant)
+    }
+
+    /// Tasks of all tenants that have not ended.
+    pub fn unfinished_of_all(&self) -> usize {
+        self.core().unfinished_of_all()
     }
 
     /// Refuses when the tenant has as many unfinished tasks as it may; another may still come first.
@@ -427,74 +466,4 @@ impl Drop for Front {
 
 fn is_inline(bytes: &[u8]) -> bool {
     bytes.len() <= INLINE_BYTES_MAX
-}
-
-/// Whether an event comes from a run, which goes on when there is room again. A client is better
-/// told at once, and so is whoever starts a host.
-fn may_wait(event: &Event) -> bool {
-    match event {
-        Event::Answered { .. } | Event::CancelRequested { .. } => false,
-        Event::Interrupted { cause, .. } => *cause != Interruption::Crash,
-        Event::Claimed
-        | Event::Progressed { .. }
-        | Event::Checkpointed { .. }
-        | Event::StepRecorded { .. }
-        | Event::Referenced { .. }
-        | Event::Asked { .. }
-        | Event::Parked { .. }
-        | Event::Returned { .. }
-        | Event::Failed { .. }
-        | Event::Cancelled { .. } => true,
-    }
-}
-
-fn take_apart(new: NewTask) -> (Task, Vec<(Slot, Vec<u8>)>) {
-    let mut contents = vec![(Slot::Arguments, new.arguments.into_bytes())];
-    contents.extend(new.checkpoint.map(|state| (Slot::Checkpoint, state)));
-    let steps = new.steps.into_iter();
-    contents.extend(steps.map(|(name, value)| (Slot::Step(name), value)));
-    for StoredInput { request, answer } in new.inputs {
-        let bytes = codec::encode_ask(&request.ask);
-        contents.push((Slot::Question(request.key.clone()), bytes));
-        let answer = answer.map(|answer| codec::encode_answer(&answer));
-        contents.extend(answer.map(|bytes| (Slot::Answer(request.key), bytes)));
-    }
-    (new.task, contents)
-}
-
-/// Takes out of an event what is kept beside the task's record; the state machine looks at none of
-/// it. A checkpoint without state is a place to stop and leaves the saved state as it is.
-fn take_contents(event: &mut Event) -> Vec<(Slot, Vec<u8>)> {
-    match event {
-        Event::Checkpointed { state, .. } => {
-            let state = state.take();
-            state
-                .map(|state| (Slot::Checkpoint, state))
-                .into_iter()
-                .collect()
-        }
-        Event::StepRecorded { name, value, .. } => {
-            vec![(Slot::Step(name.clone()), mem::take(value))]
-        }
-        Event::Asked { requests, .. } => requests
-            .iter()
-            .map(|request| {
-                let bytes = codec::encode_ask(&request.ask);
-                (Slot::Question(request.key.clone()), bytes)
-            })
-            .collect(),
-        Event::Answered { answers } => answers
-            .iter()
-            .map(|(key, answer)| (Slot::Answer(key.clone()), codec::encode_answer(answer)))
-            .collect(),
-        Event::Returned { result, .. } => vec![(Slot::Result, codec::encode_result(result))],
-        Event::Claimed
-        | Event::Progressed { .. }
-        | Event::Referenced { .. }
-        | Event::Parked { .. }
-        | Event::CancelRequested { .. }
-        | Event::Failed { .. }
-        | Event::Cancelled { .. }
-        | Event::Interrupted { .. } => Vec::new(),
-    }
 }

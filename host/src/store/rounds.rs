@@ -2,18 +2,16 @@
 //! its client, and the mark of a round that may be begun once only. Both are named by a handle that
 //! the client holds sealed, and go with time. It must not know what a state holds.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
 use tokio::sync::oneshot;
 
 use super::bodies::Body;
 use super::committer::Command;
 use super::keys::{self, Slot};
+use super::quota::TenantBytes;
 use super::records::Records;
 use super::{Store, StoreError};
 use crate::clock::Timestamp;
-use crate::task::{TaskKey, TenantId};
+use crate::task::TaskKey;
 
 /// What a mark is counted with, bytes: its records and their share of the database.
 pub(super) const MARK_BYTES: u64 = 256;
@@ -40,12 +38,6 @@ pub(super) enum RoundChange {
     },
 }
 
-/// What each tenant's rounds take, against the limit.
-pub(super) struct RoundBytes {
-    max: u64,
-    by_tenant: Mutex<HashMap<TenantId, u64>>,
-}
-
 impl RoundChange {
     pub(super) fn weight(&self) -> usize {
         match self {
@@ -59,8 +51,9 @@ impl Store {
     /// Keeps what a round left, durably, until it is over.
     pub async fn keep_round(&self, round: &RoundName, state: Vec<u8>) -> Result<(), StoreError> {
         self.core().disk.check_room()?;
+        self.refuse_without_room()?;
         let bytes = MARK_BYTES.saturating_add(state.len() as u64);
-        self.core().round_bytes.take(&round.key.tenant, bytes)?;
+        self.take_round(round, bytes)?;
         let kept = self.try_keep(round, bytes, state).await;
         if kept.is_err() {
             self.core().round_bytes.give_back(&round.key.tenant, bytes);
@@ -87,20 +80,17 @@ impl Store {
     /// What a round left; None when nothing is kept of it, or not any more.
     pub fn kept_round(&self, round: &RoundName) -> Result<Option<Vec<u8>>, StoreError> {
         let core = self.core();
-        match core.records.get(&keys::round(&round.key))? {
-            Some(value) => {
-                let read = core.bodies.read(&round.key, &value);
-                read.map(Some).map_err(|error| error.of("a round's state"))
-            }
+        let name = keys::round(&round.key);
+        match core.records.get(&name)? {
+            Some(value) => core.body_of(&round.key, &name, &value, "state of the call"),
             None => Ok(None),
         }
     }
 
     /// Marks a round as begun, durably; refused with [`StoreError::RoundUsed`] when it was before.
     pub async fn use_round(&self, round: &RoundName) -> Result<(), StoreError> {
-        self.core()
-            .round_bytes
-            .take(&round.key.tenant, MARK_BYTES)?;
+        self.refuse_without_room()?;
+        self.take_round(round, MARK_BYTES)?;
         let change = RoundChange::Use {
             at: round.expires_at,
         };
@@ -145,6 +135,11 @@ impl Store {
         Ok(())
     }
 
+    fn take_round(&self, round: &RoundName, bytes: u64) -> Result<(), StoreError> {
+        let taken = self.core().round_bytes.take(&round.key.tenant, bytes);
+        taken.map_err(|exceeded| StoreError::TooManyRounds { max: exceeded.0 })
+    }
+
     async fn change_round(&self, key: &TaskKey, change: RoundChange) -> Result<(), StoreError> {
         let (reply, answer) = oneshot::channel();
         let key = key.clone();
@@ -153,47 +148,16 @@ impl Store {
     }
 }
 
-impl RoundBytes {
-    /// Counts what an earlier process left.
-    pub(super) fn count(records: &Records, max: u64) -> Result<RoundBytes, sled::Error> {
-        let mut by_tenant: HashMap<TenantId, u64> = HashMap::new();
-        for entry in records.scan(keys::ROUND_EXPIRY) {
-            let (name, value) = entry?;
-            if let Some(round) = read_place(&name) {
-                *by_tenant.entry(round.key.tenant).or_default() += read_count(&value);
-            }
-        }
-        Ok(RoundBytes {
-            max,
-            by_tenant: Mutex::new(by_tenant),
-        })
-    }
-
-    fn take(&self, tenant: &TenantId, bytes: u64) -> Result<(), StoreError> {
-        let mut by_tenant = self.lock();
-        let taken = by_tenant.entry(tenant.clone()).or_default();
-        if taken.saturating_add(bytes) > self.max {
-            return Err(StoreError::TooManyRounds { max: self.max });
-        }
-        *taken += bytes;
-        Ok(())
-    }
-
-    fn give_back(&self, tenant: &TenantId, bytes: u64) {
-        let mut by_tenant = self.lock();
-        if let Some(taken) = by_tenant.get_mut(tenant) {
-            *taken = taken.saturating_sub(bytes);
-            if *taken == 0 {
-                by_tenant.remove(tenant);
-            }
+/// Counts what an earlier process left.
+pub(super) fn count(records: &Records, max: u64) -> Result<TenantBytes, sled::Error> {
+    let counted = TenantBytes::new(max);
+    for entry in records.scan(keys::ROUND_EXPIRY) {
+        let (name, value) = entry?;
+        if let Some(round) = read_place(&name) {
+            counted.add(&round.key.tenant, read_count(&value));
         }
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TenantId, u64>> {
-        self.by_tenant
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
+    Ok(counted)
 }
 
 fn read_place(name: &[u8]) -> Option<RoundName> {

@@ -3,6 +3,7 @@
 
 mod id;
 mod input;
+mod large;
 mod lifecycle;
 mod record;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod trace;
 
 pub use id::{Digest, IdError, InputKey, TaskId, TaskKey, TenantId};
 pub use input::{Abilities, Answer, Ask, InputRequest};
+pub use large::{LargeResult, PartBody, PartUri, ResultPart};
 pub use lifecycle::{Event, Interruption, Rejected, STEPS_MAX, apply};
 pub use record::{
     Attempt, CallResult, CancelRequest, Ending, ExternalReference, Input, Phase, Policy, Progress,

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use wasmtime::Engine;
 use wasmtime::component::{Component as Code, HasSelf, InstancePre, Linker};
 
-use super::LoadError;
 use super::bindings::Server;
 use super::bindings::exports::longshore::plugin::{completion, prompts, resources, tools};
 use super::guest::Guest;
+use super::{LoadError, configuration, files, permission};
 use crate::task::Digest;
 
 /// The interface a plugin exports, with the version this host speaks.
@@ -25,9 +25,11 @@ const COMPLETION: &str = "longshore:plugin/completion@0.1.0";
 const PACKAGE: &str = "longshore:plugin/";
 
 /// What the host offers of its own.
-const HOOKS: [&str; 2] = [
+const HOOKS: [&str; 4] = [
     "longshore:plugin/control@0.1.0",
+    "longshore:plugin/state@0.1.0",
     "longshore:plugin/types@0.1.0",
+    "wasi:config/store@0.2.0-rc.1",
 ];
 
 /// The WASI packages the host offers, of the 0.2 line. Sockets are there because language runtimes
@@ -147,6 +149,11 @@ pub(super) fn linker(engine: &Engine) -> Result<Linker<Guest>, LoadError> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)
         .and_then(|()| wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker))
+        .and_then(|()| files::add_to_linker(&mut linker))
+        .and_then(|()| permission::add_to_linker(&mut linker))
+        .and_then(|()| {
+            configuration::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest)
+        })
         .and_then(|()| Server::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest))
         .map_err(|error| LoadError::Engine(format!("{error:#}")))?;
     Ok(linker)

@@ -12,6 +12,7 @@ use super::bindings::longshore::plugin::types;
 use super::guest::Guest;
 use super::json::{compact, compact_object};
 use super::pace::Turn;
+use super::permission::is_reserved;
 use crate::scheduler::{self, Abandoned, LogLevel, Message, Run, StepError};
 use crate::task::{Answer, Ask, ExternalReference, InputKey, InputRequest, Progress};
 
@@ -51,7 +52,7 @@ pub(super) struct Broken(pub String);
 
 impl Guest {
     /// The run, after giving others a turn now and then.
-    async fn run(&mut self) -> Result<Run, Broken> {
+    pub(super) async fn run(&mut self) -> Result<Run, Broken> {
         self.hooks_called += 1;
         if self.hooks_called >= HOOKS_PER_TURN {
             self.hooks_called = 0;
@@ -281,6 +282,10 @@ fn read_requests(requests: Vec<types::InputRequest>) -> Result<Vec<InputRequest>
 
 fn read_request(request: types::InputRequest) -> Result<InputRequest, String> {
     let key = InputKey::parse(&request.key).map_err(|error| error.to_string())?;
+    // Who could ask under such a key could ask for grants in the host's words.
+    if is_reserved(key.as_str()) {
+        return Err(reserved("key", key.as_str()));
+    }
     let ask = read_ask(request.ask).map_err(|what| format!("request `{key}`: {what}"))?;
     Ok(InputRequest { key, ask })
 }
@@ -320,7 +325,17 @@ fn check_step_name(name: &str) -> Result<(), Broken> {
     if name.is_empty() {
         return Err(Broken("a step's name may not be empty".to_owned()));
     }
+    if is_reserved(name) {
+        return Err(Broken(reserved("step's name", name)));
+    }
     at_most("a step's name", name.len(), STEP_NAME_MAX_BYTES)
+}
+
+fn reserved(what: &str, name: &str) -> String {
+    let shown: String = name.escape_debug().take(80).collect();
+    format!(
+        "the {what} `{shown}`: names that begin with `longshore.` are the host's own; choose another"
+    )
 }
 
 fn check_url(text: &str) -> Result<(), String> {

@@ -1,7 +1,8 @@
 //! What a guest may reach, and the WASI view that is made of it. Nothing that no grant names is in
 //! that view (I5): sockets are linked, because language runtimes import them, and denied.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,7 @@ use thiserror::Error;
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
 
 use super::log::Log;
+use super::quota::{Accounts, Allotment};
 use super::secrets::Secrets;
 use crate::task::TenantId;
 
@@ -23,8 +25,30 @@ const TENANT_PLACEHOLDER: &str = "{tenant}";
 pub struct Grants {
     pub directories: Vec<DirectoryGrant>,
     pub http: Vec<HttpGrant>,
+    /// What a person may be asked for while the tool runs.
+    pub ask: Vec<AskGrant>,
     pub environment: BTreeMap<String, String>,
+    pub configuration: BTreeMap<String, String>,
     pub secrets: Vec<SecretGrant>,
+    pub state: Option<StateGrant>,
+}
+
+/// A host a person may allow. Its name may be a pattern, `*` or `*.example.com`, which stands for
+/// names of the public internet only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskGrant {
+    pub http: HttpGrant,
+    /// Whether it may be allowed for good.
+    pub remember: bool,
+    /// The author's reason, for the person.
+    pub why: String,
+}
+
+/// A key-value state; what is not said is the host's own limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateGrant {
+    pub quota_bytes: Option<u64>,
+    pub quota_keys: Option<u64>,
 }
 
 /// A secret the guest may use without seeing it.
@@ -51,10 +75,12 @@ pub struct DirectoryGrant {
     /// On the host; `{tenant}` stands for the tenant's name.
     pub path: PathBuf,
     pub write: bool,
+    /// What its files may take, bytes.
+    pub quota_bytes: Option<u64>,
 }
 
 /// A host the guest may send HTTP requests to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpGrant {
     /// `http` or `https`; None allows both.
     pub scheme: Option<String>,
@@ -64,6 +90,36 @@ pub struct HttpGrant {
     pub port: Option<u16>,
     /// Paths must begin with this; `/` allows all.
     pub path_prefix: String,
+    /// In upper case; None allows all.
+    pub methods: Option<BTreeSet<String>>,
+}
+
+impl fmt::Display for HttpGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(scheme) = &self.scheme {
+            write!(f, "{scheme}://")?;
+        }
+        f.write_str(&self.host)?;
+        if let Some(port) = self.port {
+            write!(f, ":{port}")?;
+        }
+        f.write_str(&self.path_prefix)?;
+        match &self.methods {
+            None => Ok(()),
+            Some(methods) => {
+                let methods: Vec<&str> = methods.iter().map(String::as_str).collect();
+                write!(f, " ({})", methods.join(", "))
+            }
+        }
+    }
+}
+
+/// What a run's grants come to, opened.
+pub(super) struct Opened {
+    pub wasi: WasiCtx,
+    pub secrets: Secrets,
+    /// Quotas of directories, by the name the guest sees.
+    pub allotments: HashMap<String, Allotment>,
 }
 
 /// A grant that can't be used. The text is for clients and names no path; the cause is for the
@@ -90,8 +146,10 @@ impl Grants {
         &self,
         tenant: &TenantId,
         log: &Log,
-    ) -> Result<(WasiCtx, Secrets), GrantError> {
+        accounts: &Accounts,
+    ) -> Result<Opened, GrantError> {
         let mut builder = sealed(log);
+        let mut allotments = HashMap::new();
         let secrets = Secrets::open(&self.secrets)?;
         for (name, placeholder) in secrets.placeholders() {
             builder.env(name, placeholder);
@@ -100,14 +158,25 @@ impl Grants {
             builder.env(name, value);
         }
         for grant in &self.directories {
-            grant.open(tenant, &mut builder)?;
+            if let Some(allotment) = grant.open(tenant, &mut builder, accounts)? {
+                allotments.insert(grant.guest_path(), allotment);
+            }
         }
-        Ok((builder.build(), secrets))
+        Ok(Opened {
+            wasi: builder.build(),
+            secrets,
+            allotments,
+        })
     }
 }
 
 impl DirectoryGrant {
-    fn open(&self, tenant: &TenantId, builder: &mut WasiCtxBuilder) -> Result<(), GrantError> {
+    fn open(
+        &self,
+        tenant: &TenantId,
+        builder: &mut WasiCtxBuilder,
+        accounts: &Accounts,
+    ) -> Result<Option<Allotment>, GrantError> {
         let (path, is_per_tenant) = for_tenant(&self.path, tenant);
         let failed = |cause: String| GrantError {
             kind: "directory",
@@ -123,9 +192,19 @@ impl DirectoryGrant {
             FsPerms::ReadOnly
         };
         builder
-            .preopened_dir(&path, format!("/{}", self.name), permissions)
+            .preopened_dir(&path, self.guest_path(), permissions)
             .map_err(|error| failed(format!("{error:#}")))?;
-        Ok(())
+        match self.quota_bytes {
+            Some(bytes) if self.write => {
+                let opened = accounts.open(&path, bytes);
+                opened.map(Some).map_err(|error| failed(error.to_string()))
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    fn guest_path(&self) -> String {
+        format!("/{}", self.name)
     }
 }
 
@@ -179,11 +258,12 @@ mod tests {
                 name: "out".to_owned(),
                 path: root.path().join("{tenant}"),
                 write: false,
+                quota_bytes: None,
             }],
             ..Grants::default()
         };
         let log = Log::new(None, 0);
-        let Err(error) = grants.open(&TenantId::local(), &log) else {
+        let Err(error) = grants.open(&TenantId::local(), &log, &Accounts::default()) else {
             panic!("a missing directory was opened");
         };
         let path = root.path().to_str().unwrap();
@@ -191,7 +271,8 @@ mod tests {
         assert!(error.cause.contains(path), "{}", error.cause);
 
         grants.directories[0].write = true;
-        assert!(grants.open(&TenantId::local(), &log).is_ok());
+        let opened = grants.open(&TenantId::local(), &log, &Accounts::default());
+        assert!(opened.is_ok());
         assert!(root.path().join("local").is_dir());
     }
 }

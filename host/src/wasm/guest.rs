@@ -1,6 +1,8 @@
 //! What the host holds for one instance: its WASI view, its egress, its allowance and its run.
 //! One store a run, dropped with it.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use wasmtime::component::ResourceTable;
@@ -8,11 +10,14 @@ use wasmtime::{Engine, Store, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
+use super::Grants;
 use super::egress::Egress;
+use super::files::Allotments;
 use super::limits::Allowance;
 use super::log::Log;
 use super::pace::Pace;
-use crate::scheduler::Run;
+use super::permission::Permission;
+use crate::scheduler::{Run, StateQuota};
 
 /// Handles a guest may hold in component tables and host objects behind them.
 const HANDLES_MAX: usize = 1_000;
@@ -25,6 +30,11 @@ pub(super) struct Guest {
     pub log: Log,
     /// None while the component is only asked what it has.
     pub run: Option<Run>,
+    /// None without a grant of state.
+    pub state_quota: Option<StateQuota>,
+    pub allotments: Allotments,
+    pub permission: Permission,
+    grants: Arc<Grants>,
     /// Hooks called since the guest last let others on.
     pub hooks_called: u32,
     pub pace: Pace,
@@ -32,27 +42,43 @@ pub(super) struct Guest {
     http: WasiHttpCtx,
 }
 
+/// What a guest is made of.
+pub(super) struct Parts {
+    pub wasi: WasiCtx,
+    pub egress: Egress,
+    pub allowance: Allowance,
+    pub log: Log,
+    pub run: Option<Run>,
+    pub state_quota: Option<StateQuota>,
+    pub allotments: Allotments,
+    pub permission: Permission,
+    pub grants: Arc<Grants>,
+}
+
 impl Guest {
-    pub fn new(
-        wasi: WasiCtx,
-        egress: Egress,
-        allowance: Allowance,
-        log: Log,
-        run: Option<Run>,
-    ) -> Guest {
+    pub fn new(parts: Parts) -> Guest {
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES_MAX);
         Guest {
-            wasi,
-            egress,
-            allowance,
-            log,
-            run,
+            wasi: parts.wasi,
+            egress: parts.egress,
+            allowance: parts.allowance,
+            log: parts.log,
+            run: parts.run,
+            state_quota: parts.state_quota,
+            allotments: parts.allotments,
+            permission: parts.permission,
+            grants: parts.grants,
             hooks_called: 0,
             pace: Pace::new(Instant::now()),
             table,
             http: WasiHttpCtx::new(),
         }
+    }
+
+    /// The configuration values it may read.
+    pub fn configuration(&self) -> &BTreeMap<String, String> {
+        &self.grants.configuration
     }
 
     /// A store with every limit set. `hostcall_max_bytes` bounds what one call may hand to the host.

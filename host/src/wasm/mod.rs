@@ -3,18 +3,21 @@
 //!
 //! | once per process | once per plugin | once per call |
 //! |---|---|---|
-//! | `engine`, `sandbox` | `compile`, `cache`, `component`, `declare`, `offers` | `runner`, `operation`, `guest`, `grants`, `secrets`, `limits`, `control`, `pace`, `egress`, `log`, `output`, `failure` |
+//! | `engine`, `sandbox`, `decisions` | `compile`, `cache`, `component`, `declare`, `offers` | `runner`, `operation`, `guest`, `grants`, `secrets`, `limits`, `control`, `pace`, `state`, `configuration`, `files`, `quota`, `permission`, `egress`, `log`, `output`, `failure` |
 
 mod bindings;
 mod cache;
 mod compile;
 mod component;
+mod configuration;
 mod control;
+mod decisions;
 mod declare;
 mod egress;
 mod engine;
 mod error;
 mod failure;
+mod files;
 mod grants;
 mod guest;
 mod json;
@@ -24,20 +27,27 @@ mod offers;
 mod operation;
 mod output;
 mod pace;
+mod permission;
+mod quota;
 mod runner;
 mod sandbox;
 mod secrets;
+mod state;
 
 use std::time::Duration;
 
 pub use compile::{COMPILE_COMMAND, Compiler, compile_worker};
 pub use component::Component;
+pub use decisions::{Decided, Decision, Decisions};
 pub use declare::{
     Annotations, Declaration, Declared, Execution, Icon, Question, Traits, WhenLeft,
 };
 pub use error::LoadError;
-pub use grants::{DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace};
+pub use grants::{
+    AskGrant, DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace, StateGrant,
+};
 pub use offers::{Argument, PromptEntry, ResourceEntry, TemplateEntry};
+pub use permission::is_reserved;
 pub use sandbox::Sandbox;
 
 /// Limits of the sandbox; every one is a configuration key of the same name.
@@ -54,8 +64,13 @@ pub struct SandboxLimits {
     pub compile_memory_max_bytes: u64,
     /// Text and bytes a tool may return in one result, bytes.
     pub result_max_bytes: usize,
+    /// What a tool may return in one result that is kept in parts, where it is larger than that.
+    pub result_kept_max_bytes: usize,
     /// Output (stdout and stderr) kept of one run, bytes.
     pub log_max_bytes: usize,
+    /// What a plugin may keep in its state for one tenant, if its grant says nothing: bytes, keys.
+    pub state_max_bytes: u64,
+    pub state_keys_max: u64,
     /// Threads that run guests.
     pub threads: usize,
 }

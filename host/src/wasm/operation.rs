@@ -4,7 +4,6 @@
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
-use super::Component;
 use super::bindings::exports::longshore::plugin::completion;
 use super::bindings::exports::longshore::plugin::prompts::PromptError;
 use super::bindings::exports::longshore::plugin::resources::ResourceError;
@@ -14,7 +13,10 @@ use super::failure::{failed, invalid_params};
 use super::guest::Guest;
 use super::json::compact;
 use super::log::Log;
-use super::output::{refusal, to_completion, to_contents, to_conversation, to_result};
+use super::output::{
+    refusal, size_of, to_completion, to_contents, to_conversation, to_large, to_result, too_large,
+};
+use super::{Component, SandboxLimits};
 use crate::scheduler::{Call, Operation, RunEnd, Subject};
 use crate::task::{CallResult, RpcError};
 
@@ -30,10 +32,11 @@ pub(super) async fn perform(
     store: &mut Store<Guest>,
     component: &Component,
     call: &Call,
-    result_max_bytes: usize,
+    limits: &SandboxLimits,
 ) -> wasmtime::Result<RunEnd> {
     let instance = component.pre().instantiate_async(&mut *store).await?;
     let exports = component.exports();
+    let result_max_bytes = limits.result_max_bytes;
     Ok(match &call.operation {
         Operation::CallTool => {
             let tools = exports.tools.load(&mut *store, &instance)?;
@@ -42,7 +45,7 @@ pub(super) async fn perform(
                 .await?;
             let log = &store.data().log;
             match answer {
-                Ok(output) => returned(to_result(&output, result_max_bytes), log),
+                Ok(output) => tool_returned(&output, limits, log),
                 Err(error) => refused(error, log),
             }
         }
@@ -119,6 +122,23 @@ fn returned(result: Result<CallResult, String>, log: &Log) -> RunEnd {
             log.note(&message);
             failed(message)
         }
+    }
+}
+
+/// A result that is too large for one message is cut into parts, as long as it can be kept.
+fn tool_returned(output: &types::Output, limits: &SandboxLimits, log: &Log) -> RunEnd {
+    let size = size_of(output);
+    if size <= limits.result_max_bytes {
+        return returned(to_result(output), log);
+    }
+    let kept_max_bytes = limits.result_kept_max_bytes.max(limits.result_max_bytes);
+    let large = match size <= kept_max_bytes {
+        true => to_large(output, size, limits.result_max_bytes),
+        false => Err(too_large(size, kept_max_bytes)),
+    };
+    match large {
+        Ok(large) => RunEnd::ReturnedLarge(large),
+        Err(message) => returned(Err(message), log),
     }
 }
 

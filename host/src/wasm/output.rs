@@ -1,6 +1,8 @@
 //! What a guest returned, as the members of MCP's results: of a tool's call ("Tool Result"), of a
 //! resource, of a prompt, of a completion.
 
+mod large;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
@@ -11,6 +13,11 @@ use super::bindings::exports::longshore::plugin::prompts::{Conversation, Role};
 use super::bindings::longshore::plugin::types::{Content, EmbeddedResource, Output, ResourceBody};
 use super::json::compact;
 use crate::task::CallResult;
+
+pub(super) use large::to_large;
+
+/// Parts that one result may have.
+const PART_LINKS_MAX: usize = 1_024;
 
 #[derive(Serialize)]
 struct Wire<'a> {
@@ -63,15 +70,16 @@ struct Contents<'a> {
     blob: Option<String>,
 }
 
+/// Why a result that is larger than `max_bytes` is none.
+pub(super) fn too_large(size: usize, max_bytes: usize) -> String {
+    format!(
+        "the tool returned {size} bytes, and a result may have {max_bytes}; it must write more than \
+         that to a granted directory and return where it is"
+    )
+}
+
 /// The result as the wire has it, or why it can't be one, in words for the client.
-pub(super) fn to_result(output: &Output, max_bytes: usize) -> Result<CallResult, String> {
-    let size = size_of(output);
-    if size > max_bytes {
-        return Err(format!(
-            "the tool returned {size} bytes, and a result may have {max_bytes}; it must write more than \
-             that to a granted directory and return where it is"
-        ));
-    }
+pub(super) fn to_result(output: &Output) -> Result<CallResult, String> {
     let structured = output
         .structured
         .as_deref()
@@ -260,7 +268,7 @@ fn contents(resource: &EmbeddedResource) -> Contents<'_> {
 }
 
 /// Text and bytes the guest handed over.
-fn size_of(output: &Output) -> usize {
+pub(super) fn size_of(output: &Output) -> usize {
     let blocks = output.content.iter().map(size_of_content);
     blocks.sum::<usize>() + length(&output.structured)
 }
@@ -333,7 +341,7 @@ mod tests {
             resource(ResourceBody::Text("t".to_owned())),
             resource(ResourceBody::Blob(vec![255])),
         ];
-        let result = to_result(&output(blocks, Some("{ \"n\": 1 }")), 1_000).unwrap();
+        let result = to_result(&output(blocks, Some("{ \"n\": 1 }"))).unwrap();
         insta::assert_snapshot!(result.json.replace("},{\"type\"", "},\n{\"type\""), @r#"
         {"content":[{"type":"text","text":"a"},
         {"type":"image","data":"AQID","mimeType":"image/png"},
@@ -346,7 +354,7 @@ mod tests {
 
     #[test]
     fn structured_content_alone_is_also_text() {
-        let result = to_result(&output(vec![], Some("[1]")), 100).unwrap();
+        let result = to_result(&output(vec![], Some("[1]"))).unwrap();
         assert_eq!(
             result.json,
             r#"{"content":[{"type":"text","text":"[1]"}],"structuredContent":[1],"isError":false}"#
@@ -405,10 +413,8 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_is_too_large_or_not_json_says_so() {
-        let large = output(vec![Content::Text("x".repeat(11))], None);
-        assert!(to_result(&large, 10).unwrap_err().contains("11 bytes"));
+    fn a_result_that_is_not_json_says_so() {
         let broken = output(vec![], Some("{"));
-        assert!(to_result(&broken, 10).unwrap_err().contains("not JSON"));
+        assert!(to_result(&broken).unwrap_err().contains("not JSON"));
     }
 }

@@ -14,15 +14,17 @@ use super::bindings::longshore::plugin::types;
 use super::control::CHECKPOINT_MAX_BYTES;
 use super::egress::Egress;
 use super::failure::{account, end_of, explain, failed};
-use super::grants::{Grants, nothing};
-use super::guest::Guest;
+use super::files::Allotments;
+use super::grants::{Grants, Opened, nothing};
+use super::guest::{Guest, Parts};
 use super::limits::Allowance;
 use super::log::Log;
 use super::operation::perform;
+use super::permission::Permission;
 use super::sandbox::Inner;
 use super::secrets::Secrets;
-use super::{Component, LoadError};
-use crate::scheduler::{Call, Run, RunEnd};
+use super::{Component, LoadError, SandboxLimits};
+use crate::scheduler::{Call, Run, RunEnd, StateQuota};
 use crate::task::Trace;
 
 /// Records around the bytes a guest hands over in one call.
@@ -84,7 +86,7 @@ async fn call_guest(
     slot: OwnedSemaphorePermit,
 ) -> RunEnd {
     let log = Log::new(Some(run.clone()), sandbox.limits.log_max_bytes);
-    let (wasi, secrets) = match open_grants(&grants, &call, &log).await {
+    let opened = match open_grants(&sandbox, &grants, &call, &log).await {
         Ok(opened) => opened,
         Err(message) => {
             log.note(&message);
@@ -96,24 +98,31 @@ async fn call_guest(
         log.note(&format!("trace {id}"));
     }
     let egress = Egress::new(
-        grants,
-        secrets,
+        &format!("{}/{}/{}", call.tenant, call.tool.plugin, call.tool.tool),
+        Arc::clone(&grants),
+        opened.secrets,
         sandbox.connector.clone(),
         trace,
         log.clone(),
     );
     let allowance = Allowance::new(sandbox.limits.memory_max_bytes);
-    let hostcall_max_bytes =
-        CHECKPOINT_MAX_BYTES.max(sandbox.limits.result_max_bytes) + HOSTCALL_SLACK_BYTES;
-    let mut store = Guest::new(wasi, egress, allowance, log, Some(run))
-        .into_store(&sandbox.engine, hostcall_max_bytes);
-    let outcome = perform(
-        &mut store,
-        &component,
-        &call,
-        sandbox.limits.result_max_bytes,
-    )
-    .await;
+    let limits = &sandbox.limits;
+    let returned_max_bytes = limits.result_kept_max_bytes.max(limits.result_max_bytes);
+    let hostcall_max_bytes = returned_max_bytes.max(CHECKPOINT_MAX_BYTES) + HOSTCALL_SLACK_BYTES;
+    let decisions = sandbox.decisions.get().cloned();
+    let guest = Guest::new(Parts {
+        wasi: opened.wasi,
+        egress,
+        allowance,
+        log,
+        run: Some(run),
+        state_quota: state_quota(&grants, limits),
+        allotments: Allotments::new(opened.allotments),
+        permission: Permission::new(&call.tool.plugin, &call.tool.tool, decisions),
+        grants,
+    });
+    let mut store = guest.into_store(&sandbox.engine, hostcall_max_bytes);
+    let outcome = perform(&mut store, &component, &call, limits).await;
     let end = outcome.unwrap_or_else(|error| end_of_failure(&error, &call, store.data()));
     // The guest has ended; wiping its memory is not worth the caller's time. The slot is free after.
     tokio::spawn(async move { drop((store, slot)) });
@@ -133,21 +142,32 @@ fn end_of_failure(error: &wasmtime::Error, call: &Call, guest: &Guest) -> RunEnd
 /// Opening directories and reading secrets may block, so it has a thread of its own; most plugins
 /// have neither.
 async fn open_grants(
+    sandbox: &Arc<Inner>,
     grants: &Arc<Grants>,
     call: &Call,
     log: &Log,
-) -> Result<(wasmtime_wasi::WasiCtx, Secrets), String> {
+) -> Result<Opened, String> {
     let opened = if !grants.may_block() {
-        grants.open(&call.tenant, log)
+        grants.open(&call.tenant, log, &sandbox.accounts)
     } else {
         let (grants, tenant, log) = (Arc::clone(grants), call.tenant.clone(), log.clone());
-        tokio::task::spawn_blocking(move || grants.open(&tenant, &log))
+        let sandbox = Arc::clone(sandbox);
+        tokio::task::spawn_blocking(move || grants.open(&tenant, &log, &sandbox.accounts))
             .await
             .map_err(|_| "the host failed while it opened what is granted".to_owned())?
     };
     opened.map_err(|error| {
         tracing::warn!(tenant = %call.tenant, plugin = call.tool.plugin, cause = error.cause, "{error}");
         error.to_string()
+    })
+}
+
+/// What the operator gives, or the host's own limits.
+fn state_quota(grants: &Grants, limits: &SandboxLimits) -> Option<StateQuota> {
+    let state = grants.state?;
+    Some(StateQuota {
+        bytes: state.quota_bytes.unwrap_or(limits.state_max_bytes),
+        keys: state.quota_keys.unwrap_or(limits.state_keys_max),
     })
 }
 
@@ -167,6 +187,7 @@ pub(super) async fn ask_what_it_has(
 ) -> Result<Told, LoadError> {
     let log = Log::new(None, 0);
     let egress = Egress::new(
+        "",
         Arc::default(),
         Secrets::default(),
         sandbox.connector.clone(),
@@ -174,8 +195,18 @@ pub(super) async fn ask_what_it_has(
         log.clone(),
     );
     let allowance = Allowance::new(sandbox.limits.memory_max_bytes);
-    let mut store = Guest::new(nothing(&log), egress, allowance, log, None)
-        .into_store(&sandbox.engine, LISTING_MAX_BYTES);
+    let guest = Guest::new(Parts {
+        wasi: nothing(&log),
+        egress,
+        allowance,
+        log,
+        run: None,
+        state_quota: None,
+        allotments: Allotments::default(),
+        permission: Permission::new("", "", None),
+        grants: Arc::default(),
+    });
+    let mut store = guest.into_store(&sandbox.engine, LISTING_MAX_BYTES);
     let mut asked = "list-tools";
     let told = listings(&mut store, &component, &mut asked).await;
     told.map_err(|error| {

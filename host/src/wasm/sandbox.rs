@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::env;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -19,8 +19,9 @@ use super::declare::{self, Declared};
 use super::egress::Connector;
 use super::engine::{self, GuestRuntime, LISTING_INSTANCES_MAX};
 use super::guest::Guest;
+use super::quota::Accounts;
 use super::runner::{self, Owned};
-use super::{Grants, LoadError, SandboxLimits};
+use super::{Decisions, Grants, LoadError, SandboxLimits};
 use crate::scheduler::{Call, Run, RunEnd};
 use crate::task::Digest;
 
@@ -36,6 +37,9 @@ pub(super) struct Inner {
     pub engine: Engine,
     pub guests: GuestRuntime,
     pub connector: Connector,
+    pub accounts: Accounts,
+    /// Unset: what people allow for good is kept nowhere.
+    pub decisions: OnceLock<Arc<Decisions>>,
     /// Instances that may live; fewer than the pool has, for a full pool is an error.
     pub slots: Arc<Semaphore>,
     listing_slots: Arc<Semaphore>,
@@ -68,6 +72,8 @@ impl Sandbox {
         Ok(Sandbox(Arc::new(Inner {
             guests: GuestRuntime::start(limits.threads)?,
             connector: Connector::new(),
+            accounts: Accounts::default(),
+            decisions: OnceLock::new(),
             slots: Arc::new(Semaphore::new(limits.instances_max as usize)),
             listing_slots: Arc::new(Semaphore::new(LISTING_INSTANCES_MAX as usize)),
             linker: component::linker(&engine)?,
@@ -78,6 +84,18 @@ impl Sandbox {
             engine,
             limits,
         })))
+    }
+
+    /// Keeps what people allow for good in `decisions`. The first place that is named counts.
+    pub fn keep_decisions(&self, decisions: Decisions) {
+        // A second one would only lose what the first has.
+        let _ = self.0.decisions.set(Arc::new(decisions));
+    }
+
+    /// Instances that live, and those whose memory is being wiped.
+    pub fn instances(&self) -> usize {
+        let max = self.0.limits.instances_max as usize;
+        max.saturating_sub(self.0.slots.available_permits())
     }
 
     /// Checks and compiles a component (in a child process, cached by digest), and keeps its file

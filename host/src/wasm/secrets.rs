@@ -51,6 +51,18 @@ impl Secrets {
         Ok(Secrets(secrets.collect::<Result<_, GrantError>>()?))
     }
 
+    /// Values with their placeholders.
+    #[cfg(test)]
+    pub fn of(pairs: impl IntoIterator<Item = (String, String)>) -> Secrets {
+        let secrets = pairs.into_iter().map(|(value, placeholder)| Secret {
+            name: String::new(),
+            placeholder,
+            value,
+            hosts: Vec::new(),
+        });
+        Secrets(secrets.collect())
+    }
+
     /// What the guest's environment holds instead of them.
     pub fn placeholders(&self) -> impl Iterator<Item = (&str, &str)> {
         let secrets = self.0.iter();

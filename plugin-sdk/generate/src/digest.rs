@@ -1,13 +1,11 @@
 //! What `src/bindings.rs` was made from, in one number.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// FNV-1a over the files of `wit/` in the order of their names. It tells a change, not an attack.
+/// FNV-1a over the files below `wit/` in the order of their names. It tells a change, not an attack.
 pub fn of_contract(wit: &Path) -> io::Result<u64> {
-    let mut files = std::fs::read_dir(wit)?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<io::Result<Vec<_>>>()?;
+    let mut files = files_below(wit)?;
     files.sort();
     let mut digest = 0xcbf2_9ce4_8422_2325;
     for file in files {
@@ -16,6 +14,18 @@ pub fn of_contract(wit: &Path) -> io::Result<u64> {
         }
     }
     Ok(digest)
+}
+
+fn files_below(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        match path.is_dir() {
+            true => files.extend(files_below(&path)?),
+            false => files.push(path),
+        }
+    }
+    Ok(files)
 }
 
 /// The line of `src/bindings.rs` that holds the digest.

@@ -16,10 +16,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let digest = digest::line(digest::of_contract(&wit)?);
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_dir(&wit)?;
-    for (world, module) in [("plugin", "bindings"), ("server", "server_bindings")] {
+    for (world, module) in [
+        ("configured-plugin", "bindings"),
+        ("server", "server_bindings"),
+    ] {
         let id = resolve.select_world(&[package], Some(world))?;
         let with = match world {
-            "plugin" => Vec::new(),
+            "configured-plugin" => Vec::new(),
             // What a world imports is one set of types, whichever world exports what.
             _ => imports(&resolve, id)?,
         };
@@ -36,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (_, source) = files.iter().next().ok_or("the generator wrote nothing")?;
         // Macros of both worlds share one scope, the crate's.
         let source = String::from_utf8(source.to_vec())?
-            .replace("__export_longshore", &format!("__export_{world}_longshore"));
+            .replace("__export_longshore", &format!("__export_{module}_longshore"));
         std::fs::write(
             here.join(format!("../src/{module}.rs")),
             format!(

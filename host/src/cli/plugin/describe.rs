@@ -101,7 +101,7 @@ impl Description {
             prose(
                 page,
                 2,
-                "It asks for nothing: no files, no network, no environment.",
+                "It asks for nothing: no files, no network, no environment, no state.",
             );
             return;
         }
@@ -327,7 +327,7 @@ pub fn effect_word(effect: Effect, has_config: bool) -> String {
     }
     let style = match effect {
         Effect::Granted => text::out().green(),
-        Effect::Narrowed | Effect::NotAsked => text::out().yellow(),
+        Effect::Narrowed | Effect::Asks | Effect::NotAsked => text::out().yellow(),
         Effect::NotGiven => text::out().red(),
     };
     style.apply_to(effect.as_str()).to_string()

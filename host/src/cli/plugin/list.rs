@@ -165,10 +165,14 @@ fn grants_words(rows: &[Row]) -> String {
     let unasked = count(Effect::NotAsked);
     let asked = rows.len() - unasked;
     let granted = count(Effect::Granted) + count(Effect::Narrowed);
+    let asks = count(Effect::Asks);
     let mut words = match asked {
         0 => "asks for nothing".to_owned(),
         _ => format!("{granted} of {asked} granted"),
     };
+    if asks > 0 {
+        words += &format!(", {asks} asked at run time");
+    }
     if unasked > 0 {
         words += &format!(", {unasked} given in vain");
     }

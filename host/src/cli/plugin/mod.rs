@@ -3,6 +3,7 @@
 
 pub mod build;
 mod describe;
+mod grants;
 mod inspect;
 mod install;
 mod list;
@@ -34,6 +35,8 @@ pub enum PluginCommand {
     Replace(install::InstallArgs),
     /// Take a plugin out of the plugins directory; its tasks go on
     Remove(remove::RemoveArgs),
+    /// Show what people allowed plugins for good while they ran, or take it back
+    Grants(grants::GrantsArgs),
 }
 
 pub async fn run(command: PluginCommand) -> Result<Exit, Failure> {
@@ -45,5 +48,6 @@ pub async fn run(command: PluginCommand) -> Result<Exit, Failure> {
         PluginCommand::Add(args) => install::add(args).await,
         PluginCommand::Replace(args) => install::replace(args).await,
         PluginCommand::Remove(args) => remove::run(args).await,
+        PluginCommand::Grants(args) => grants::run(&args),
     }
 }

@@ -17,10 +17,11 @@ use tokio::time::{Instant, sleep_until};
 use super::ask::Asking;
 use super::message;
 use super::server::{Offer, error_data};
-use crate::mcp::call::{HEARD_MAX, STREAM_AFTER, failure};
+use crate::mcp::call::{STREAM_AFTER, failure};
 use crate::mcp::error::Refusal;
 use crate::mcp::measure::Measure;
 use crate::mcp::notice::{Notice, Told};
+use crate::mcp::tell::HEARD_MAX;
 use crate::service::{
     CallError, CallRequest, Listener, LiveQuestion, LogLevel, Message, PendingCall, Reply,
 };

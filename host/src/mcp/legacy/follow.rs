@@ -12,7 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::server::error_data;
 use crate::catalog::List;
 use crate::mcp::error::Refusal;
-use crate::mcp::listen::RESOURCES_MAX;
+use crate::mcp::filter::RESOURCES_MAX;
 use crate::notify::{ResourceKey, Subscription};
 use crate::service::{CallError, Service};
 use crate::task::TenantId;

@@ -67,6 +67,17 @@ impl Default for LegacyLimits {
     }
 }
 
+/// What the handshake revisions have open, all tenants together.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    /// Sessions over HTTP.
+    pub sessions: usize,
+    /// Their open responses.
+    pub streams: usize,
+    /// Calls that are not answered, also those over lines.
+    pub calls: usize,
+}
+
 /// Why a request reaches no session.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum SessionError {
@@ -137,6 +148,15 @@ impl Legacy {
             shutdown,
             _keeper: AbortOnDropHandle::new(tokio::spawn(keeper)),
         }))
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let (sessions, streams) = self.0.sessions.open();
+        Counts {
+            sessions,
+            streams,
+            calls: *self.0.offer.calls.borrow(),
+        }
     }
 
     /// Answers one HTTP request of an authenticated tenant: an `initialize`, or one with a session.

@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 
 use super::call::{self, Running, Teller};
 use super::server::{Offer, error_data};
-use crate::mcp::call::HEARD_MAX;
 use crate::mcp::error::Refusal;
 use crate::mcp::notice::Notice;
+use crate::mcp::tell::HEARD_MAX;
 use crate::service::{AskRequest, Listener, LogLevel, Reply, Subject, Wanted};
 use crate::task::TenantId;
 

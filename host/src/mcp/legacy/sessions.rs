@@ -117,6 +117,13 @@ impl Sessions {
         }
     }
 
+    /// How many are open, and their HTTP responses.
+    pub fn open(&self) -> (usize, usize) {
+        let open = self.open.lock();
+        let streams = open.values().map(|session| session.streams_open).sum();
+        (open.len(), streams)
+    }
+
     /// Often enough that no limit is overrun by much.
     pub fn sweep_interval(&self) -> Duration {
         let shortest = self.limits.session_idle.min(self.limits.reconnect);

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::envelope::{self, Head};
 use super::error::Refusal;
-use super::{Endpoint, Outcome, stopping, wire};
+use super::{Endpoint, Outcome, status, stopping, wire};
 use crate::task::TenantId;
 use reader::{Line, Lines};
 use requests::Requests;
@@ -53,6 +53,7 @@ impl Endpoint {
         writer: impl AsyncWrite + Send + Unpin + 'static,
         limits: LineLimits,
     ) -> io::Result<()> {
+        let _client = self.0.line_clients.enter();
         let mut lines = Lines::new(reader, limits.line_max_bytes);
         let mut connection = Connection::new(self.clone(), tenant.clone(), limits.drain);
         // The modern era's messages go through a channel, because several requests write at once.
@@ -159,6 +160,12 @@ impl Connection {
         self.is_undecided &= head.is_of_both_eras();
         if let Some(cancelled) = &head.cancels {
             return self.requests.cancel(cancelled);
+        }
+        if head.asks_for_status()
+            && let Some(id) = &head.id
+        {
+            let _ = outgoing.send(status::answer(&self.endpoint, id)).await;
+            return;
         }
         let (endpoint, tenant) = (self.endpoint.clone(), self.tenant.clone());
         let answering = answer(endpoint, tenant, line, outgoing.clone());

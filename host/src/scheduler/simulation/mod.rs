@@ -391,6 +391,7 @@ fn the_invariants_hold_in_every_schedule() {
     for seed in 0..seeds() {
         simulate(seed, &medium, false);
     }
+    println!("{} seeds of {STEPS} steps", seeds());
 }
 
 #[test]

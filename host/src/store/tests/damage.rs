@@ -249,3 +249,26 @@ async fn a_database_without_a_noted_commit_is_opened_and_noted_from_then_on() {
     assert_eq!(compact(bench.path()).unwrap().records, 2 + 10 * 4);
     assert_eq!(bench.open().queued().unwrap().len(), 10);
 }
+
+#[tokio::test]
+async fn a_task_whose_record_is_damaged_is_removed_with_all_it_has() {
+    let bench = Bench::new();
+    let store = filled(&bench).await;
+    store.insert(new_task("queued")).await.unwrap();
+    for id in ["a", "queued"] {
+        store.damage_record(&key(id));
+        assert!(matches!(store.get(&key(id)), Err(StoreError::Record(_))));
+        store.remove(&key(id)).await.unwrap();
+        assert_eq!(store.get(&key(id)).unwrap(), None);
+    }
+    store.close().await;
+    assert_eq!(bench.files("bodies"), [""; 0]);
+    drop(store);
+    let report = check(bench.path()).unwrap();
+    assert_eq!(
+        (report.is_sound(), report.records),
+        (true, 2),
+        "{:?}",
+        report.told
+    );
+}

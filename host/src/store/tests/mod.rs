@@ -7,7 +7,9 @@ mod directory;
 mod files;
 mod indexes;
 mod offline;
+mod parts;
 mod rounds;
+mod state;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -82,6 +84,7 @@ fn options() -> StoreOptions {
         cache_bytes: 16 * 1024 * 1024,
         free_disk_min_bytes: 0,
         tenant_rounds_max_bytes: 1 << 20,
+        tenant_results_kept_max_bytes: 1 << 20,
         tasks_unfinished_max: TASKS_UNFINISHED_MAX,
     }
 }
@@ -184,4 +187,15 @@ async fn running(bench: &Bench, id: &str) -> Store {
     store.insert(new_task(id)).await.unwrap();
     store.update(&key(id), Event::Claimed).await.unwrap();
     store
+}
+
+impl Store {
+    /// Makes a task's record unreadable, behind the store's back.
+    pub(crate) fn damage_record(&self, key: &TaskKey) {
+        let damaged = (super::keys::task(key), Some(b"\x01{".to_vec()));
+        let records = &self.core().records;
+        records
+            .commit(super::records::Writes::from([damaged]))
+            .unwrap();
+    }
 }

@@ -6,7 +6,8 @@ use std::io::Cursor;
 use super::super::bodies::INLINE_BYTES_MAX;
 use super::super::records::{Records, Writes};
 use super::super::{
-    Damaged, OpenError, Problem, Report, Store, TransferError, check, compact, export, import, keys,
+    Damaged, OpenError, Problem, Report, StateChange, StateOwner, StateQuota, Store, TransferError,
+    check, compact, export, import, keys,
 };
 use super::{Bench, asked, checkpointed, input_key, key, new_task, returned, running, step};
 use crate::task::{Answer, Event};
@@ -32,7 +33,26 @@ async fn filled(bench: &Bench) -> Store {
     }
     store.append_log(&id, b"it said\n").unwrap();
     store.insert(new_task("waits")).await.unwrap();
+    let (owner, quota) = state_owner();
+    let change = StateChange {
+        key: "cursor".into(),
+        expected: None,
+        value: Some(b"\xff\x00binary".to_vec()),
+    };
+    store.change_state(owner, change, quota).await.unwrap();
     store
+}
+
+fn state_owner() -> (StateOwner, StateQuota) {
+    let owner = StateOwner {
+        tenant: key("done").tenant,
+        plugin: "reports".into(),
+    };
+    let quota = StateQuota {
+        bytes: 1_000,
+        keys: 10,
+    };
+    (owner, quota)
 }
 
 fn exported(bench: &Bench) -> String {
@@ -74,8 +94,10 @@ async fn everything_that_can_be_wrong_is_found() {
     let arguments = keys::body(&key("waits"), &keys::Slot::Arguments);
     let stranger = keys::body(&key("stranger"), &keys::Slot::Arguments);
     let wrong_place = [b"p/", &keys::task(&key("waits"))[2..]].concat();
+    let state = keys::state(&state_owner().0, "cursor");
     type Case<'a> = (Vec<u8>, Option<&'a [u8]>, Problem);
-    let cases: [Case; 6] = [
+    let cases: [Case; 7] = [
+        (state, Some(b"\xffno tag"), Problem::UnknownKey),
         (
             keys::task(&key("waits")),
             Some(b"\x01{"),
@@ -197,6 +219,8 @@ async fn an_export_is_imported_as_it_was() {
     );
     assert_eq!(new.queued().unwrap(), [key("waits")]);
     assert_eq!(new.unfinished(&id.tenant), 1);
+    let value = new.state(&state_owner().0, "cursor").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"\xff\x00binary"[..]));
 }
 
 #[tokio::test]

@@ -39,10 +39,37 @@ pub(super) struct Refusal {
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
+/// Who knows names.
+#[derive(Clone)]
+enum Names {
+    System,
+    /// What each lookup finds, one after the other.
+    #[cfg(test)]
+    Scripted(Arc<std::sync::Mutex<Vec<Vec<IpAddr>>>>),
+}
+
+impl Names {
+    async fn find(&self, name: &str, port: u16) -> std::io::Result<Vec<IpAddr>> {
+        match self {
+            Names::System => {
+                let found = lookup_host((name, port)).await?;
+                Ok(found.map(|address| address.ip()).collect())
+            }
+            #[cfg(test)]
+            Names::Scripted(script) => {
+                let mut script = script.lock().unwrap();
+                assert!(!script.is_empty(), "{name} was looked up once more");
+                Ok(script.remove(0))
+            }
+        }
+    }
+}
+
 /// Shared by all runs. Cheap to clone.
 #[derive(Clone)]
 pub(in crate::wasm) struct Connector {
     lookups: Arc<Semaphore>,
+    names: Names,
     /// Made at the first HTTPS request: reading the system's certificates takes a while.
     tls: Arc<OnceLock<Result<TlsConnector, String>>>,
 }
@@ -51,6 +78,7 @@ impl Connector {
     pub fn new() -> Connector {
         Connector {
             lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)),
+            names: Names::System,
             tls: Arc::default(),
         }
     }
@@ -112,7 +140,7 @@ impl Connector {
     async fn look_up(&self, name: &str, port: u16) -> Result<Vec<IpAddr>, Refusal> {
         let looking = async {
             let _turn = self.lookups.acquire().await;
-            lookup_host((name, port)).await
+            self.names.find(name, port).await
         };
         match timeout(LOOKUP_TIMEOUT, looking).await {
             Err(_) => Err(Refusal {
@@ -126,8 +154,7 @@ impl Connector {
                 },
                 note: format!("`{name}` can't be looked up: {error}"),
             }),
-            Ok(Ok(addresses)) => {
-                let mut addresses: Vec<_> = addresses.map(|address| address.ip()).collect();
+            Ok(Ok(mut addresses)) => {
                 addresses.dedup();
                 Ok(addresses)
             }
@@ -187,4 +214,59 @@ fn tls_connector() -> Result<TlsConnector, String> {
         .map_err(|error| error.to_string())?
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::Mutex;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    fn connector(script: &[&[&str]]) -> Connector {
+        let lookup = |addresses: &&[&str]| addresses.iter().map(|a| a.parse().unwrap()).collect();
+        let script = script.iter().map(lookup).collect();
+        Connector {
+            names: Names::Scripted(Arc::new(Mutex::new(script))),
+            ..Connector::new()
+        }
+    }
+
+    fn target(name: &str, port: u16) -> Target {
+        Target::parse(&format!("http://{name}:{port}/").parse().unwrap()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn of_the_addresses_of_a_name_only_public_ones_are_left() {
+        let connector = connector(&[
+            &["10.0.0.1", "127.0.0.1", "8.8.8.8", "::1", "169.254.169.254"],
+            &["::ffff:127.0.0.1"],
+            &["127.0.0.1", "8.8.8.8"],
+        ]);
+        let target = target("a.example", 80);
+        let found = connector.resolve(&target, Reach::Public).await;
+        assert_eq!(found.ok(), Some(vec!["8.8.8.8".parse().unwrap()]));
+        let Err(refusal) = connector.resolve(&target, Reach::Public).await else {
+            panic!("an address of the host itself was let through");
+        };
+        assert!(matches!(refusal.error, Error::DestinationIpProhibited));
+        let found = connector.resolve(&target, Reach::Loopback).await;
+        assert_eq!(found.ok(), Some(vec![Ipv4Addr::LOCALHOST.into()]));
+    }
+
+    #[tokio::test]
+    async fn the_address_that_was_checked_is_the_one_connected_to() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        // A second lookup, which would find another address, fails the test.
+        let connector = connector(&[&["127.0.0.1"]]);
+        let target = target("localhost", port);
+        let connected = connector.connect(&target, Reach::Loopback, PATIENCE).await;
+        assert!(connected.is_ok());
+        assert!(listener.accept().await.is_ok());
+    }
 }

@@ -5,31 +5,36 @@ mod address;
 mod body;
 mod connect;
 mod policy;
+mod redact;
 mod substitute;
 mod trace;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::CONTENT_LENGTH;
 use http::{Method, Request, Response, Uri};
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use wasmtime_wasi::runtime::spawn;
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 use self::body::ResponseBody;
 use self::connect::Refusal;
-use self::policy::{Reach, Target};
-use super::Grants;
+use self::policy::Reach;
+use self::redact::Redactor;
 use super::log::Log;
 use super::secrets::Secrets;
+use super::{Grants, HttpGrant};
 use crate::task::Trace;
 
 pub(super) use self::connect::Connector;
+pub(super) use self::policy::{Asked, Target};
 
 /// Requests one run may have under way.
 const REQUESTS_MAX: usize = 32;
@@ -55,12 +60,17 @@ pub(super) struct Egress {
     connector: Connector,
     requests: Arc<Semaphore>,
     trace: Option<Arc<Trace>>,
+    /// Tenant, plugin and tool, for the host's log.
+    caller: Arc<str>,
     log: Log,
+    /// What a person said about the very next request.
+    permission: Option<Result<HttpGrant, String>>,
 }
 
 impl Egress {
-    /// `trace` goes with every request.
+    /// `trace` goes with every request, `caller` into the host's log.
     pub fn new(
+        caller: &str,
         grants: Arc<Grants>,
         secrets: Secrets,
         connector: Connector,
@@ -68,17 +78,49 @@ impl Egress {
         log: Log,
     ) -> Egress {
         Egress {
+            caller: caller.into(),
             trace: trace.map(Arc::new),
             grants,
             secrets: Arc::new(secrets),
             connector,
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
             log,
+            permission: None,
         }
     }
 
+    /// Whether a person may be asked for anything.
+    pub fn may_ask(&self) -> bool {
+        !self.grants.ask.is_empty()
+    }
+
+    /// What a person may be asked for, so that this request can be sent; None when it is granted
+    /// anyway, or out of reach of every rule.
+    pub fn asked(&self, target: &Target, method: &Method) -> Option<Asked> {
+        let method = method.as_str();
+        match policy::find_reach(&self.grants.http, target, method) {
+            Some(_) => None,
+            None => policy::find_askable(&self.grants.ask, target, method),
+        }
+    }
+
+    /// Allows the next request, as far as it is covered.
+    pub fn permit(&mut self, grant: HttpGrant) {
+        self.permission = Some(Ok(grant));
+    }
+
+    /// Refuses the next request, with a reason.
+    pub fn deny(&mut self, why: String) {
+        self.permission = Some(Err(why));
+    }
+
+    pub fn forget_permission(&mut self) {
+        self.permission = None;
+    }
+
     /// Whether the request may be sent at all; otherwise why not, also in the run's log.
-    fn admit(&self, request: &Request<WasiBody>) -> Result<Exchange, Error> {
+    fn admit(&mut self, request: &Request<WasiBody>) -> Result<Exchange, Error> {
+        let permission = self.permission.take();
         let method = request.method();
         let refuse = |error: Error, note: String| {
             tracing::debug!(%method, note, "guest request refused");
@@ -95,12 +137,25 @@ impl Egress {
             let note = format!("refused CONNECT {place}: tunnels are never granted");
             return refuse(Error::HttpRequestDenied, note);
         }
-        let Some(reach) = policy::find_reach(&self.grants.http, &target) else {
-            let note = format!(
-                "refused {method} {place}: no grant allows it; the plugin must ask for, and the operator \
-                 grant, http to {place}"
-            );
-            return refuse(Error::HttpRequestDenied, note);
+        let granted = policy::find_reach(&self.grants.http, &target, method.as_str());
+        let reach = match (granted, permission) {
+            (Some(reach), _) => reach,
+            (None, Some(Err(why))) => {
+                let note = format!("refused {method} {place}: {why}");
+                return refuse(Error::HttpRequestDenied, note);
+            }
+            (None, permission) => {
+                let permitted = permission.and_then(Result::ok);
+                let permitted = permitted.as_slice();
+                let Some(reach) = policy::find_reach(permitted, &target, method.as_str()) else {
+                    let note = format!(
+                        "refused {method} {place}: no grant allows it; the plugin must ask for, and \
+                         the operator grant, http to {place}"
+                    );
+                    return refuse(Error::HttpRequestDenied, note);
+                };
+                reach
+            }
         };
         let Ok(permit) = Arc::clone(&self.requests).try_acquire_owned() else {
             let note = format!(
@@ -109,8 +164,9 @@ impl Egress {
             );
             return refuse(Error::ConnectionLimitReached, note);
         };
-        tracing::debug!(%method, %place, "guest request");
         Ok(Exchange {
+            method: method.clone(),
+            caller: Arc::clone(&self.caller),
             target,
             reach,
             permit,
@@ -171,6 +227,8 @@ impl Patience {
 
 /// A request that was admitted.
 struct Exchange {
+    method: Method,
+    caller: Arc<str>,
     target: Target,
     reach: Reach,
     permit: OwnedSemaphorePermit,
@@ -181,7 +239,26 @@ struct Exchange {
 }
 
 impl Exchange {
+    /// Sends, and tells the log of it: one line a request, without its query, headers and body.
     async fn send(self, request: Request<WasiBody>, patience: Patience) -> Answer {
+        let started = Instant::now();
+        let (caller, method) = (Arc::clone(&self.caller), self.method.clone());
+        let place = self.target.describe();
+        let answer = self.exchange(request, patience).await;
+        let took = started.elapsed();
+        match &answer {
+            Ok((response, _)) => {
+                let status = response.status().as_u16();
+                tracing::debug!(%caller, %method, place, status, ?took, "guest request answered");
+            }
+            Err(error) => {
+                tracing::debug!(%caller, %method, place, ?error, ?took, "guest request failed");
+            }
+        }
+        answer
+    }
+
+    async fn exchange(self, request: Request<WasiBody>, patience: Patience) -> Answer {
         let filling = substitute::fill_in(&self.secrets, &self.target, request);
         let mut request = timeout(patience.first_byte, filling)
             .await
@@ -208,14 +285,27 @@ impl Exchange {
         let response = timeout(patience.first_byte, sender.send_request(request))
             .await
             .map_err(|_| Error::ConnectionReadTimeout)??;
-        let response = response.map(|incoming| {
-            ResponseBody::new(incoming, patience.between_bytes, self.permit).boxed_unsync()
-        });
+        let response = self.answer(response, patience.between_bytes);
         let background = async move {
             connection.await;
             Ok(())
         };
         Ok((response, Box::new(background)))
+    }
+
+    /// What the guest gets: bounded, and without its secrets.
+    fn answer(self, response: Response<Incoming>, between_bytes: Duration) -> Response<WasiBody> {
+        let mut redactor = Redactor::new(&self.secrets);
+        let (mut parts, incoming) = response.into_parts();
+        if let Some(redactor) = &mut redactor {
+            redactor.headers(&mut parts.headers);
+            // A placeholder has another length. A HEAD has no body that could be cut off.
+            if self.method != Method::HEAD {
+                parts.headers.remove(CONTENT_LENGTH);
+            }
+        }
+        let body = ResponseBody::new(incoming, between_bytes, redactor, self.permit);
+        Response::from_parts(parts, body.boxed_unsync())
     }
 
     fn explain(&self, refusal: Refusal) -> Error {

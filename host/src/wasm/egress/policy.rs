@@ -4,11 +4,11 @@ use std::net::IpAddr;
 
 use http::Uri;
 
-use crate::wasm::HttpGrant;
+use crate::wasm::{AskGrant, HttpGrant};
 
 /// A request's destination, taken apart and normalised.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(in crate::wasm) struct Target {
     pub is_tls: bool,
     /// A lower-case name without a final dot, or an address.
     pub host: Host,
@@ -17,7 +17,7 @@ pub(super) struct Target {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Host {
+pub(in crate::wasm) enum Host {
     Name(String),
     Address(IpAddr),
 }
@@ -62,12 +62,7 @@ impl Target {
 
     /// The destination as a person would write it, without its query.
     pub fn describe(&self) -> String {
-        let scheme = self.scheme();
-        let host = match &self.host {
-            Host::Name(name) => name.clone(),
-            Host::Address(IpAddr::V6(address)) => format!("[{address}]"),
-            Host::Address(address) => address.to_string(),
-        };
+        let (scheme, host) = (self.scheme(), self.host.as_text());
         let path: String = self.path.chars().take(200).collect();
         format!("{scheme}://{host}:{}{path}", self.port)
     }
@@ -93,22 +88,77 @@ impl Host {
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         (!name.is_empty()).then_some(Host::Name(name))
     }
+
+    fn as_text(&self) -> String {
+        match self {
+            Host::Name(name) => name.clone(),
+            Host::Address(IpAddr::V6(address)) => format!("[{address}]"),
+            Host::Address(address) => address.to_string(),
+        }
+    }
+}
+
+/// What a person may be asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::wasm) struct Asked {
+    /// The rule, narrowed to the request's scheme, host and port.
+    pub http: HttpGrant,
+    pub remember: bool,
+    pub why: String,
+}
+
+/// The first rule that covers the request.
+pub(super) fn find_askable(rules: &[AskGrant], target: &Target, method: &str) -> Option<Asked> {
+    rules.iter().find_map(|rule| {
+        let host = match is_below(&rule.http.host, &target.host) {
+            true => target.host.as_text(),
+            false => rule.http.host.clone(),
+        };
+        let narrowed = HttpGrant {
+            scheme: Some(target.scheme().to_owned()),
+            host,
+            port: Some(target.port),
+            ..rule.http.clone()
+        };
+        let covers =
+            fits_conditions(&rule.http, target) && reach(&narrowed, target, method).is_some();
+        covers.then(|| Asked {
+            // The host as the request has it, so that one place has one name.
+            http: HttpGrant {
+                host: target.host.as_text(),
+                ..narrowed
+            },
+            remember: rule.remember,
+            why: rule.why.clone(),
+        })
+    })
+}
+
+/// Whether a pattern of hosts stands for this one: never for an address, nor for the host's own.
+fn is_below(pattern: &str, host: &Host) -> bool {
+    let Host::Name(name) = host else {
+        return false;
+    };
+    let Some(suffix) = pattern.strip_prefix('*') else {
+        return false;
+    };
+    let is_local = name == "localhost" || name.ends_with(".localhost");
+    !is_local && name.len() > suffix.len() && name.ends_with(&suffix.to_ascii_lowercase())
 }
 
 /// The reach of the first grant that allows `target`, or None (I5).
-pub(super) fn find_reach(grants: &[HttpGrant], target: &Target) -> Option<Reach> {
-    grants.iter().find_map(|grant| reach(grant, target))
+pub(super) fn find_reach(grants: &[HttpGrant], target: &Target, method: &str) -> Option<Reach> {
+    grants.iter().find_map(|grant| reach(grant, target, method))
 }
 
-fn reach(grant: &HttpGrant, target: &Target) -> Option<Reach> {
-    let scheme_fits = grant
-        .scheme
-        .as_deref()
-        .is_none_or(|scheme| scheme.eq_ignore_ascii_case(target.scheme()));
-    let port_fits = grant.port.unwrap_or(target.default_port()) == target.port;
+fn reach(grant: &HttpGrant, target: &Target, method: &str) -> Option<Reach> {
+    let method_fits = grant
+        .methods
+        .as_ref()
+        .is_none_or(|methods| methods.contains(method));
     let granted_host = Host::parse(&grant.host)?;
-    let fits = scheme_fits
-        && port_fits
+    let fits = fits_conditions(grant, target)
+        && method_fits
         && granted_host == target.host
         && path_is_below(&grant.path_prefix, &target.path);
     fits.then(|| match granted_host {
@@ -116,6 +166,15 @@ fn reach(grant: &HttpGrant, target: &Target) -> Option<Reach> {
         Host::Name(name) if name == "localhost" => Reach::Loopback,
         Host::Name(_) => Reach::Public,
     })
+}
+
+/// Scheme and port.
+fn fits_conditions(grant: &HttpGrant, target: &Target) -> bool {
+    let scheme_fits = grant
+        .scheme
+        .as_deref()
+        .is_none_or(|scheme| scheme.eq_ignore_ascii_case(target.scheme()));
+    scheme_fits && grant.port.unwrap_or(target.default_port()) == target.port
 }
 
 /// Whether `path` lies below `prefix`, whatever the server makes of it: a path that some servers
@@ -182,12 +241,66 @@ mod tests {
             host: host.to_owned(),
             port,
             path_prefix: prefix.to_owned(),
+            methods: None,
         }
     }
 
     fn ask(grant: &HttpGrant, uri: &str) -> Option<Reach> {
         let target = Target::parse(&uri.parse().unwrap())?;
-        find_reach(std::slice::from_ref(grant), &target)
+        find_reach(std::slice::from_ref(grant), &target, "GET")
+    }
+
+    fn askable(host: &str, port: Option<u16>, uri: &str) -> Option<String> {
+        let rule = AskGrant {
+            http: grant(None, host, port, "/v1/"),
+            remember: false,
+            why: String::new(),
+        };
+        let target = Target::parse(&uri.parse().unwrap())?;
+        find_askable(&[rule], &target, "GET").map(|asked| asked.http.to_string())
+    }
+
+    #[test]
+    fn a_rule_to_ask_is_narrowed_to_where_the_request_goes() {
+        let asked = askable("*.example.com", None, "https://API.example.com./v1/x");
+        assert_eq!(asked.as_deref(), Some("https://api.example.com:443/v1/"));
+        let asked = askable("127.0.0.1", Some(81), "http://127.0.0.1:81/v1/x");
+        assert_eq!(asked.as_deref(), Some("http://127.0.0.1:81/v1/"));
+        for uri in [
+            "https://example.com/v1/",
+            "https://api.example.com:8443/v1/",
+            "https://api.example.com/v2/",
+            "https://badexample.com/v1/",
+        ] {
+            assert_eq!(askable("*.example.com", None, uri), None, "{uri}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_stands_for_no_address_and_not_for_the_host_itself() {
+        for uri in [
+            "http://127.0.0.1/v1/",
+            "http://[::1]/v1/",
+            "http://169.254.169.254/v1/",
+            "http://localhost/v1/",
+            "http://db.localhost/v1/",
+        ] {
+            assert_eq!(askable("*", None, uri), None, "{uri}");
+        }
+        assert!(askable("*", None, "http://a.example/v1/").is_some());
+    }
+
+    #[test]
+    fn a_grant_of_some_methods_allows_no_others() {
+        let api = HttpGrant {
+            methods: Some(["GET".to_owned()].into()),
+            ..grant(None, "a.example", None, "/")
+        };
+        let target = Target::parse(&"http://a.example/".parse().unwrap()).unwrap();
+        assert!(reach(&api, &target, "GET").is_some());
+        for method in ["POST", "get", "HEAD", "DELETE"] {
+            assert!(reach(&api, &target, method).is_none(), "{method}");
+        }
     }
 
     #[test]

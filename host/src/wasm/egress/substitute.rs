@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use http::header::CONTENT_LENGTH;
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::{HeaderValue, Request, Uri};
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use hyper::body::Frame;
@@ -21,9 +21,10 @@ pub(super) async fn fill_in(
     target: &Target,
     request: Request<WasiBody>,
 ) -> Result<Request<WasiBody>, Error> {
+    let method = request.method().clone();
     let secrets: Vec<&Secret> = secrets
         .iter()
-        .filter(|secret| find_reach(&secret.hosts, target).is_some())
+        .filter(|secret| find_reach(&secret.hosts, target, method.as_str()).is_some())
         .collect();
     if secrets.is_empty() {
         return Ok(request);
@@ -35,6 +36,8 @@ pub(super) async fn fill_in(
             value.set_sensitive(true);
         }
     }
+    // In a compressed answer a secret that is repeated would not be found.
+    parts.headers.remove(ACCEPT_ENCODING);
     parts.uri = fill_query(&secrets, parts.uri)?;
     let body = match read_body(body).await? {
         Read::Whole(bytes) => {
@@ -138,7 +141,7 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     None
 }
 
-fn percent_encode(text: &str) -> String {
+pub(super) fn percent_encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

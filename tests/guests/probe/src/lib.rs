@@ -16,7 +16,7 @@ struct Probe;
 
 export!(Probe);
 
-const TOOLS: [&str; 32] = [
+const TOOLS: [&str; 34] = [
     "echo",
     "spin",
     "allocate",
@@ -49,6 +49,8 @@ const TOOLS: [&str; 32] = [
     "steps-huge",
     "fetch-secret",
     "fill",
+    "fetch-target",
+    "fetch-echo",
 ];
 
 impl Guest for Probe {
@@ -110,6 +112,8 @@ impl Guest for Probe {
             ))),
             "fetch" => Ok(text(fetch(&argument))),
             "fetch-secret" => Ok(text(fetch_secret(&argument))),
+            "fetch-target" => Ok(text(fetch_target(&argument))),
+            "fetch-echo" => Ok(text(fetch_echo(&argument))),
             "handles" => {
                 let mut kept = Vec::new();
                 loop {
@@ -211,39 +215,80 @@ fn show(outcome: std::io::Result<String>) -> String {
 }
 
 fn fetch(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").expect("a URL");
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    match get(scheme, authority, path, &[]) {
+        Ok(answer) => format!("{} {}", answer.status, answer.body),
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+/// Authority and request target as they are, with a space between.
+fn fetch_target(argument: &str) -> String {
+    let (authority, target) = argument.split_once(' ').expect("two words");
+    match get("http", authority, target, &[]) {
+        Ok(answer) => format!("{} {}", answer.status, answer.body),
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+/// Sends `TOKEN` in a header and in the query; tells what comes back in a header and in the body.
+fn fetch_echo(authority: &str) -> String {
+    let token = std::env::var("TOKEN").expect("the variable is there");
+    let headers = [
+        ("authorization", format!("Bearer {token}")),
+        ("accept-encoding", "gzip".to_owned()),
+    ];
+    match get("http", authority, &format!("/?key={token}"), &headers) {
+        Ok(answer) => format!("{} {}", answer.echo, answer.body).replace(&token, "TOKEN"),
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+struct Answer {
+    status: u16,
+    /// The header `x-echo`.
+    echo: String,
+    body: String,
+}
+
+fn get(
+    scheme: &str,
+    authority: &str,
+    target: &str,
+    headers: &[(&str, String)],
+) -> Result<Answer, String> {
     use wasip2::http::outgoing_handler::handle;
     use wasip2::http::types::{Fields, OutgoingRequest, Scheme};
 
-    let (scheme, rest) = url.split_once("://").expect("a URL");
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let request = OutgoingRequest::new(Fields::new());
-    let scheme = if scheme == "https" {
-        Scheme::Https
-    } else {
-        Scheme::Http
+    let fields = Fields::new();
+    for (name, value) in headers {
+        fields
+            .append(name, value.as_bytes())
+            .expect("the header is allowed");
+    }
+    let request = OutgoingRequest::new(fields);
+    let scheme = match scheme {
+        "https" => Scheme::Https,
+        _ => Scheme::Http,
     };
     request
         .set_scheme(Some(&scheme))
         .expect("the scheme is valid");
-    if request.set_authority(Some(authority)).is_err() {
-        return "error: authority".into();
-    }
-    if request.set_path_with_query(Some(path)).is_err() {
-        return "error: path".into();
-    }
-    let response = match handle(request, None) {
-        Ok(response) => response,
-        Err(error) => return format!("error: {error:?}"),
-    };
+    request
+        .set_authority(Some(authority))
+        .map_err(|()| "authority")?;
+    request
+        .set_path_with_query(Some(target))
+        .map_err(|()| "path")?;
+    let response = handle(request, None).map_err(|error| format!("{error:?}"))?;
     response.subscribe().block();
-    let response = match response
+    let response = response
         .get()
         .expect("it is ready")
         .expect("it is taken once")
-    {
-        Ok(response) => response,
-        Err(error) => return format!("error: {error:?}"),
-    };
+        .map_err(|error| format!("{error:?}"))?;
+    let echo = response.headers().get("x-echo").concat();
     let status = response.status();
     let body = response.consume().expect("it is consumed once");
     let stream = body.stream().expect("it is streamed once");
@@ -251,7 +296,11 @@ fn fetch(url: &str) -> String {
     while let Ok(bytes) = stream.blocking_read(64 << 10) {
         text.extend_from_slice(&bytes[..bytes.len().min(1_000)]);
     }
-    format!("{status} {}", String::from_utf8_lossy(&text))
+    Ok(Answer {
+        status,
+        echo: String::from_utf8_lossy(&echo).into_owned(),
+        body: String::from_utf8_lossy(&text).into_owned(),
+    })
 }
 
 /// Sends what it holds as `TOKEN` in a header, in the path, in the query and in the body.

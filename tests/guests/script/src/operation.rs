@@ -13,6 +13,11 @@ pub enum Operation {
     Say {
         text: String,
     },
+    /// Tells the text so many times over, in one line.
+    Repeat {
+        text: String,
+        times: usize,
+    },
     Progress {
         message: String,
         done: Option<u64>,
@@ -75,6 +80,47 @@ pub enum Operation {
         code: i32,
         message: String,
     },
+    /// Adds to a number in the plugin's state; tells the sum.
+    Count {
+        key: String,
+        add: u64,
+    },
+    /// Keeps a value of so many bytes in the plugin's state.
+    Keep {
+        key: String,
+        bytes: usize,
+    },
+    /// Removes a value of the plugin's state.
+    Forget {
+        key: String,
+    },
+    /// Tells the keys of the plugin's state.
+    Keys {
+        prefix: String,
+    },
+    /// Tells a configuration value.
+    Configuration {
+        name: String,
+    },
+    /// Appends so many bytes to a file; tells how that went.
+    Append {
+        path: String,
+        bytes: usize,
+    },
+    /// Sets a file's length; tells how that went.
+    Resize {
+        path: String,
+        bytes: u64,
+    },
+    /// Renames a file; tells how that went.
+    Rename {
+        path: String,
+        to: String,
+    },
+    /// Deletes a file.
+    Delete {
+        path: String,
+    },
     Trap,
     /// Traps, but only in the first run.
     TrapOnce,
@@ -99,6 +145,7 @@ impl Operation {
         let line = match self {
             Operation::Attempt => format!("attempt {}, task {:?}", ctx.attempt(), ctx.task_id()),
             Operation::Say { text } => text,
+            Operation::Repeat { text, times } => text.repeat(times),
             Operation::Progress {
                 message,
                 done,
@@ -147,6 +194,41 @@ impl Operation {
             Operation::Fail { text } => fail!("{text}"),
             Operation::Refuse { text } => return Err(Error::invalid_arguments(text)),
             Operation::Rpc { code, message } => return Err(Error::rpc(code, message)),
+            Operation::Count { key, add } => {
+                let sum = ctx
+                    .state()
+                    .update(&key, |sum: Option<u64>| Ok(sum.unwrap_or(0) + add))?;
+                format!("{key} is {sum}")
+            }
+            Operation::Keep { key, bytes } => match ctx.state().set_bytes(&key, &vec![b'x'; bytes])
+            {
+                Ok(()) => format!("kept {key}"),
+                Err(error) => format!("{error}"),
+            },
+            Operation::Forget { key } => {
+                ctx.state().delete(&key)?;
+                format!("forgot {key}")
+            }
+            Operation::Keys { prefix } => ctx.state().keys(&prefix)?.join(" "),
+            Operation::Configuration { name } => {
+                format!("{name}: {:?}", ctx.configuration(&name))
+            }
+            Operation::Append { path, bytes } => append(&path, bytes),
+            Operation::Resize { path, bytes } => {
+                let opened = std::fs::OpenOptions::new().write(true).open(&path);
+                match opened.and_then(|file| file.set_len(bytes)) {
+                    Ok(()) => format!("{path}: {bytes} long"),
+                    Err(error) => format!("{path}: {error}"),
+                }
+            }
+            Operation::Rename { path, to } => match std::fs::rename(&path, &to) {
+                Ok(()) => format!("{path} is {to}"),
+                Err(error) => format!("{path}: {error}"),
+            },
+            Operation::Delete { path } => match std::fs::remove_file(&path) {
+                Ok(()) => format!("deleted {path}"),
+                Err(error) => format!("{path}: {error}"),
+            },
             Operation::Trap => panic!("as the script says"),
             Operation::TrapOnce if ctx.attempt() == 1 => panic!("as the script says, once"),
             Operation::TrapOnce => return Ok(Vec::new()),
@@ -165,6 +247,20 @@ impl Operation {
             }
         };
         Ok(vec![line])
+    }
+}
+
+fn append(path: &str, bytes: usize) -> String {
+    use std::io::Write;
+
+    let opened = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path);
+    let written = opened.and_then(|mut file| file.write_all(&vec![b'x'; bytes]));
+    match written {
+        Ok(()) => format!("{path}: written"),
+        Err(error) => format!("{path}: {error}"),
     }
 }
 

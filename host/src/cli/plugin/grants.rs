@@ -1,0 +1,133 @@
+//! `longshore plugin grants`: what people allowed plugins for good while they ran, and taking it
+//! back, also while the host runs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::page::write_table;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::{render, text};
+use crate::config::{Config, Overrides};
+use crate::task::TenantId;
+use crate::wasm::{Decided, Decisions};
+
+const EXAMPLES: &str = "\
+Examples:
+  longshore plugin grants
+  longshore plugin grants --plugin report-export --revoke
+  longshore plugin grants --tenant acme --target https://api.example.com:443/v1/ --revoke
+
+What is taken back is asked again at the next request. What the operator gives, in longshore.toml, is
+shown by `longshore plugin list`.";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct GrantsArgs {
+    /// Only of this plugin
+    #[arg(long, value_name = "NAME")]
+    plugin: Option<String>,
+    /// Only of this tenant
+    #[arg(long, value_name = "NAME", value_parser = parse_tenant)]
+    tenant: Option<TenantId>,
+    /// Only for this target, as it is listed
+    #[arg(long, value_name = "URL")]
+    target: Option<String>,
+    /// Take back what is listed; needs one of the three above
+    #[arg(long)]
+    revoke: bool,
+    /// The configuration [default: ./longshore.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where the host keeps its tasks [default: ./longshore-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &GrantsArgs) -> Result<Exit, Failure> {
+    let overrides = Overrides {
+        data_dir: args.data_dir.clone(),
+        ..Overrides::default()
+    };
+    let config = Config::load(args.config.as_deref(), overrides)?;
+    let is_narrowed = args.plugin.is_some() || args.tenant.is_some() || args.target.is_some();
+    if args.revoke && !is_narrowed {
+        return Err(Failure::usage(
+            "--revoke takes back what is listed; say which with --plugin, --tenant or --target"
+                .to_owned(),
+        ));
+    }
+    let folder = config.decisions_dir();
+    let unusable =
+        |error: std::io::Error| Failure::failed(format!("{}: {error}", folder.display()));
+    let decisions = Decisions::new(folder.clone());
+    let mut listed = decisions.list().map_err(unusable)?;
+    listed.retain(|decided| args.covers(decided));
+    if args.revoke {
+        for decided in &listed {
+            decisions.revoke(decided).map_err(unusable)?;
+        }
+    }
+    match args.json {
+        true => render::json(&json!({
+            "grants": listed.iter().map(to_json).collect::<Vec<_>>(),
+            "revoked": args.revoke,
+        })),
+        false => print(&listed, args.revoke),
+    }
+    Ok(Exit::Done)
+}
+
+impl GrantsArgs {
+    fn covers(&self, decided: &Decided) -> bool {
+        let is = |wanted: &Option<String>, found: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == found)
+        };
+        is(&self.plugin, &decided.plugin)
+            && is(&self.target, &decided.decision.target)
+            && self
+                .tenant
+                .as_ref()
+                .is_none_or(|tenant| *tenant == decided.tenant)
+    }
+}
+
+fn parse_tenant(text: &str) -> Result<TenantId, String> {
+    TenantId::parse(text).map_err(|error| error.to_string())
+}
+
+fn to_json(decided: &Decided) -> Value {
+    json!({
+        "tenant": decided.tenant.as_str(),
+        "plugin": decided.plugin,
+        "target": decided.decision.target,
+        "tool": decided.decision.tool,
+        "decidedAt": decided.decision.decided_at,
+    })
+}
+
+fn print(listed: &[Decided], is_revoked: bool) {
+    if listed.is_empty() {
+        println!("nothing was allowed for good");
+        return;
+    }
+    let mut rows = vec![["tenant", "plugin", "target", "asked by"].map(str::to_owned)];
+    for decided in listed {
+        rows.push([
+            decided.tenant.to_string(),
+            text::plain_line(&decided.plugin, 64),
+            text::plain_line(&decided.decision.target, 200),
+            text::plain_line(&decided.decision.tool, 64),
+        ]);
+    }
+    let mut page = String::new();
+    write_table(&mut page, &rows);
+    print!("{page}");
+    if is_revoked {
+        println!("{}", text::green("taken back"));
+    }
+}

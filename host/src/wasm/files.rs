@@ -1,0 +1,413 @@
+//! The functions of `wasi:filesystem` that can make a directory grow, each with a look at the
+//! directory's quota before it does what it always did. They stand in the place of wasmtime's own in
+//! the linker; all others are wasmtime's. A full directory is a full disk to the guest (`ENOSPC`, which
+//! the C library of some guests makes an I/O error of when it comes out of a stream).
+
+use std::collections::HashMap;
+use std::io;
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, Resource, ResourceTable};
+use wasmtime_wasi::filesystem::WasiFilesystemView;
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    Descriptor, DescriptorFlags, ErrorCode, HostDescriptor, OpenFlags, PathFlags,
+};
+use wasmtime_wasi::p2::{
+    DynOutputStream, FsResult, OutputStream, Pollable, StreamError, StreamResult,
+};
+
+use super::guest::Guest;
+use super::log::Log;
+use super::quota::{Allotment, Charge};
+
+/// As wasmtime 48 names them; older guests' versions are found by these, too.
+const TYPES: &str = "wasi:filesystem/types@0.2.12";
+const PREOPENS: &str = "wasi:filesystem/preopens@0.2.12";
+
+type Reply<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
+type File = Resource<Descriptor>;
+
+/// Which of a guest's descriptors lie in a directory with a quota.
+#[derive(Default)]
+pub(super) struct Allotments {
+    /// By the name the guest sees, `/<name>`.
+    by_name: HashMap<String, Allotment>,
+    /// Numbers are used again, and set anew whenever a descriptor is made.
+    by_descriptor: HashMap<u32, Allotment>,
+}
+
+impl Allotments {
+    pub fn new(by_name: HashMap<String, Allotment>) -> Allotments {
+        Allotments {
+            by_name,
+            by_descriptor: HashMap::new(),
+        }
+    }
+
+    fn of(&self, file: &File) -> Option<Allotment> {
+        self.by_descriptor.get(&file.rep()).cloned()
+    }
+
+    fn set(&mut self, file: &File, allotment: Option<Allotment>) {
+        match allotment {
+            Some(allotment) => self.by_descriptor.insert(file.rep(), allotment),
+            None => self.by_descriptor.remove(&file.rep()),
+        };
+    }
+}
+
+/// Puts the functions in the place of wasmtime's.
+pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    linker.allow_shadowing(true);
+    let mut instance = linker.instance(PREOPENS)?;
+    instance.func_wrap_async("get-directories", |mut store, (): ()| {
+        Box::new(async move { get_directories(&mut store) })
+    })?;
+    let mut types = linker.instance(TYPES)?;
+    types.func_wrap_async(
+        "[method]descriptor.open-at",
+        |store, parameters: (File, PathFlags, String, OpenFlags, DescriptorFlags)| {
+            Box::new(open_at(store, parameters))
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.create-directory-at",
+        |store, parameters: (File, String)| Box::new(create_directory_at(store, parameters)),
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.symlink-at",
+        |store, parameters: (File, String, String)| Box::new(symlink_at(store, parameters)),
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.link-at",
+        |store, parameters: (File, PathFlags, String, File, String)| {
+            Box::new(link_at(store, parameters))
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.rename-at",
+        |store, parameters: (File, String, File, String)| Box::new(rename_at(store, parameters)),
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.write",
+        |store, parameters: (File, Vec<u8>, u64)| Box::new(write(store, parameters)),
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.set-size",
+        |store, parameters: (File, u64)| Box::new(set_size(store, parameters)),
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.write-via-stream",
+        |mut store, (file, offset): (File, u64)| {
+            Box::new(async move {
+                let allotment = store.data().allotments.of(&file);
+                let made = store.data_mut().filesystem().write_via_stream(file, offset);
+                stream(&mut store, allotment, made)
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.append-via-stream",
+        |mut store, (file,): (File,)| {
+            Box::new(async move {
+                let allotment = store.data().allotments.of(&file);
+                let made = store.data_mut().filesystem().append_via_stream(file);
+                stream(&mut store, allotment, made)
+            })
+        },
+    )?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+fn get_directories(
+    store: &mut StoreContextMut<'_, Guest>,
+) -> wasmtime::Result<(Vec<(File, String)>,)> {
+    let directories = preopens::Host::get_directories(&mut store.data_mut().filesystem())?;
+    let allotments = &mut store.data_mut().allotments;
+    for (file, name) in &directories {
+        let allotment = allotments.by_name.get(name).cloned();
+        allotments.set(file, allotment);
+    }
+    Ok((directories,))
+}
+
+async fn open_at(
+    mut store: StoreContextMut<'_, Guest>,
+    (parent, path_flags, path, open_flags, flags): (
+        File,
+        PathFlags,
+        String,
+        OpenFlags,
+        DescriptorFlags,
+    ),
+) -> Reply<File> {
+    let guest = store.data_mut();
+    let allotment = guest.allotments.of(&parent);
+    // Charged, too, when the file is there already: a measurement gives it back.
+    let charge = match open_flags.contains(OpenFlags::CREATE) {
+        true => guest.charge(allotment.as_ref(), 0).await,
+        false => Ok(None),
+    };
+    let Ok(_charge) = charge else {
+        return full();
+    };
+    let opened = guest
+        .filesystem()
+        .open_at(parent, path_flags, path, open_flags, flags)
+        .await;
+    if let Ok(file) = &opened {
+        guest.allotments.set(file, allotment);
+    }
+    reply(opened)
+}
+
+async fn create_directory_at(
+    mut store: StoreContextMut<'_, Guest>,
+    (parent, path): (File, String),
+) -> Reply<()> {
+    let guest = store.data_mut();
+    let allotment = guest.allotments.of(&parent);
+    let Ok(_charge) = guest.charge(allotment.as_ref(), 0).await else {
+        return full();
+    };
+    reply(guest.filesystem().create_directory_at(parent, path).await)
+}
+
+async fn symlink_at(
+    mut store: StoreContextMut<'_, Guest>,
+    (parent, target, path): (File, String, String),
+) -> Reply<()> {
+    let guest = store.data_mut();
+    let allotment = guest.allotments.of(&parent);
+    let Ok(_charge) = guest.charge(allotment.as_ref(), 0).await else {
+        return full();
+    };
+    reply(guest.filesystem().symlink_at(parent, target, path).await)
+}
+
+async fn link_at(
+    mut store: StoreContextMut<'_, Guest>,
+    (parent, flags, path, new_parent, new_path): (File, PathFlags, String, File, String),
+) -> Reply<()> {
+    let guest = store.data_mut();
+    let allotment = guest.allotments.of(&new_parent);
+    if crosses(guest.allotments.of(&parent), &allotment) {
+        return Ok((Err(ErrorCode::CrossDevice),));
+    }
+    let Ok(_charge) = guest.charge(allotment.as_ref(), 0).await else {
+        return full();
+    };
+    let linked = guest
+        .filesystem()
+        .link_at(parent, flags, path, new_parent, new_path)
+        .await;
+    reply(linked)
+}
+
+async fn rename_at(
+    mut store: StoreContextMut<'_, Guest>,
+    (parent, path, new_parent, new_path): (File, String, File, String),
+) -> Reply<()> {
+    let guest = store.data_mut();
+    let allotment = guest.allotments.of(&new_parent);
+    if crosses(guest.allotments.of(&parent), &allotment) {
+        return Ok((Err(ErrorCode::CrossDevice),));
+    }
+    let renamed = guest
+        .filesystem()
+        .rename_at(parent, path, new_parent, new_path)
+        .await;
+    reply(renamed)
+}
+
+async fn write(
+    mut store: StoreContextMut<'_, Guest>,
+    (file, bytes, offset): (File, Vec<u8>, u64),
+) -> Reply<u64> {
+    let guest = store.data_mut();
+    let allotment = guest.allotments.of(&file);
+    let length = bytes.len() as u64;
+    let Ok(_charge) = guest.charge(allotment.as_ref(), length).await else {
+        return full();
+    };
+    reply(guest.filesystem().write(file, bytes, offset).await)
+}
+
+/// What a file grows by is charged although it has no blocks yet: some file systems take them at once.
+async fn set_size(mut store: StoreContextMut<'_, Guest>, (file, size): (File, u64)) -> Reply<()> {
+    let guest = store.data_mut();
+    let Some(allotment) = guest.allotments.of(&file) else {
+        return reply(guest.filesystem().set_size(file, size).await);
+    };
+    let borrowed = Resource::new_borrow(file.rep());
+    let present = match guest.filesystem().stat(borrowed).await {
+        Ok(found) => found.size,
+        Err(error) => return reply(Err(error)),
+    };
+    if size > present {
+        let Ok(_charge) = guest.charge(Some(&allotment), size - present).await else {
+            return full();
+        };
+        return reply(guest.filesystem().set_size(file, size).await);
+    }
+    reply(guest.filesystem().set_size(file, size).await)
+}
+
+/// What moves between directories of different quotas would come into one without a charge.
+/// Programs copy where a file system says that it is another device.
+fn crosses(old: Option<Allotment>, new: &Option<Allotment>) -> bool {
+    match (&old, new) {
+        (None, None) => false,
+        (Some(old), Some(new)) => !old.is_same(new),
+        (None, Some(_)) | (Some(_), None) => true,
+    }
+}
+
+impl Guest {
+    /// Charges a write where there is a quota.
+    async fn charge(
+        &mut self,
+        allotment: Option<&Allotment>,
+        length: u64,
+    ) -> Result<Option<Charge>, Full> {
+        let Some(allotment) = allotment else {
+            return Ok(None);
+        };
+        match allotment.charge(length).await {
+            Some(charge) => Ok(Some(charge)),
+            None => {
+                note_full(&self.log, allotment);
+                Err(Full)
+            }
+        }
+    }
+}
+
+/// The directory has no room.
+struct Full;
+
+fn full<T>() -> Reply<T> {
+    Ok((Err(ErrorCode::InsufficientSpace),))
+}
+
+fn reply<T>(outcome: FsResult<T>) -> Reply<T> {
+    Ok((match outcome {
+        Ok(value) => Ok(value),
+        Err(error) => Err(error.downcast()?),
+    },))
+}
+
+fn note_full(log: &Log, allotment: &Allotment) {
+    log.note(&format!(
+        "a directory is full: it may take {} bytes; delete files there, or have the operator raise its \
+         `quota_bytes`",
+        allotment.max_bytes()
+    ));
+}
+
+fn stream(
+    store: &mut StoreContextMut<'_, Guest>,
+    allotment: Option<Allotment>,
+    made: FsResult<Resource<DynOutputStream>>,
+) -> Reply<Resource<DynOutputStream>> {
+    let (Some(allotment), Ok(made)) = (allotment, &made) else {
+        return reply(made);
+    };
+    let log = store.data().log.clone();
+    let table: &mut ResourceTable = store.data_mut().filesystem().table;
+    let inner = table.delete(Resource::<DynOutputStream>::new_own(made.rep()))?;
+    let bounded: DynOutputStream = Box::new(Bounded {
+        inner,
+        allotment,
+        charge: None,
+        wants_room: false,
+        log,
+    });
+    Ok((Ok(table.push(bounded)?),))
+}
+
+/// A file's output stream with its directory's quota.
+struct Bounded {
+    inner: DynOutputStream,
+    allotment: Allotment,
+    /// For the write that is under way.
+    charge: Option<Charge>,
+    /// Whether the directory is to be measured before the guest goes on.
+    wants_room: bool,
+    log: Log,
+}
+
+impl Bounded {
+    fn refuse(&self) -> StreamError {
+        note_full(&self.log, &self.allotment);
+        let error = io::Error::from(Errno::NOSPC);
+        StreamError::LastOperationFailed(error.into())
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl OutputStream for Bounded {
+    fn check_write(&mut self) -> StreamResult<usize> {
+        let permit = self.inner.check_write()?;
+        if permit == 0 {
+            return Ok(0);
+        }
+        // The write before is done.
+        self.charge = None;
+        let room = usize::try_from(self.allotment.room_bytes()).unwrap_or(usize::MAX);
+        match (room, self.wants_room) {
+            (1.., _) => {
+                self.wants_room = false;
+                Ok(permit.min(room))
+            }
+            (0, false) => {
+                // Measured while the guest waits to be ready.
+                self.wants_room = true;
+                Ok(0)
+            }
+            (0, true) => {
+                self.wants_room = false;
+                Err(self.refuse())
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        // Others may have used the room since it was checked.
+        let Some(charge) = self.allotment.try_charge(bytes.len() as u64) else {
+            return Err(self.refuse());
+        };
+        self.charge = Some(charge);
+        self.inner.write(bytes)
+    }
+
+    async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
+        let Some(_charge) = self.allotment.charge(bytes.len() as u64).await else {
+            return Err(self.refuse());
+        };
+        self.inner.blocking_write_and_flush(bytes).await
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        self.inner.flush()
+    }
+
+    async fn cancel(&mut self) {
+        self.inner.cancel().await;
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for Bounded {
+    async fn ready(&mut self) {
+        self.inner.ready().await;
+        self.charge = None;
+        if self.wants_room {
+            self.allotment.measure().await;
+        }
+    }
+}
