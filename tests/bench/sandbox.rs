@@ -164,7 +164,10 @@ async fn guest() -> anyhow::Result<Guest> {
         compile_timeout: Duration::from_secs(120),
         compile_memory_max_bytes: 4 << 30,
         result_max_bytes: 1 << 20,
+        result_kept_max_bytes: 1 << 20,
         log_max_bytes: 256 << 10,
+        state_max_bytes: 1 << 20,
+        state_keys_max: 1_000,
         threads: 2,
     };
     let compiler = Compiler::Child(PathBuf::from(env!("CARGO_BIN_EXE_longshore")));
