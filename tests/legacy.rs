@@ -64,6 +64,28 @@ async fn every_handshake_revision_is_served_and_lists_the_same_tools() {
 }
 
 #[tokio::test]
+async fn what_is_no_message_is_refused_in_words_and_the_session_goes_on() {
+    let setup = script_setup();
+    let host = setup.start().await;
+    let client = LegacyClient::open(host.url(), "2025-03-26").await;
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    for (body, code) in [("{", -32700), ("", -32700), ("7", -32600)]
+        .map(|(body, code)| (body.to_owned(), code))
+        .into_iter()
+        .chain([(format!("[{ping},{ping}]"), -32600)])
+    {
+        let reply = host.client().raw(body, &[client.session()]).await;
+        assert_eq!(
+            (reply.status, reply.code()),
+            (400, code),
+            "{:#}",
+            reply.body
+        );
+    }
+    assert_eq!(client.post_status("ping", json!({})).await, 200);
+}
+
+#[tokio::test]
 async fn a_slow_call_says_first_that_it_is_synchronous_and_then_how_far_it_is() {
     let setup = script_setup();
     let host = setup.start().await;

@@ -140,6 +140,11 @@ impl LegacyClient {
         assert_eq!(self.post(&outcome).await.status(), 202);
     }
 
+    /// The header that makes a request one of this session.
+    pub fn session(&self) -> (&'static str, &str) {
+        ("mcp-session-id", &self.session)
+    }
+
     /// The status of a request's answer.
     pub async fn post_status(&self, method: &str, params: Value) -> u16 {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);

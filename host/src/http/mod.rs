@@ -101,6 +101,9 @@ impl Gate {
         let body = guard::read_body(&head.headers, body, &self.options).await?;
         if Endpoint::is_legacy(&head.headers, &body) {
             guard::check_events(accepts)?;
+            if let Some(face) = Endpoint::unreadable(&body) {
+                return Ok(json_response(face.status, mcp::failure(None, &face)));
+            }
             return self.answer_legacy(tenant, head, body).await;
         }
         let outcome = self

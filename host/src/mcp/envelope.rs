@@ -215,6 +215,11 @@ pub fn is_handshake(body: &[u8]) -> bool {
     opens().is_some()
 }
 
+/// What keeps a body from being one message of any era; what the message says is not looked at.
+pub fn unreadable(body: &[u8]) -> Option<Refusal> {
+    read_frame(body).err()
+}
+
 fn read_frame(body: &[u8]) -> Result<Frame<'_>, Refusal> {
     let text = std::str::from_utf8(body)
         .map_err(|error| Refusal::NotJson(format!("it is not UTF-8 ({error})")))?

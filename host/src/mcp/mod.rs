@@ -191,6 +191,11 @@ impl Endpoint {
         headers.contains_key(legacy::SESSION_HEADER) || envelope::is_handshake(body)
     }
 
+    /// Why a body is no message at all, which is said alike in both eras.
+    pub fn unreadable(body: &[u8]) -> Option<Face> {
+        envelope::unreadable(body).map(|refusal| refusal.face())
+    }
+
     /// Answers one HTTP request of the handshake revisions.
     pub async fn answer_legacy(
         &self,
