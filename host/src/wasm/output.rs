@@ -2,6 +2,7 @@
 //! resource, of a prompt, of a completion.
 
 mod large;
+mod uris;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,6 +16,7 @@ use super::json::compact;
 use crate::task::CallResult;
 
 pub(super) use large::to_large;
+pub(super) use uris::check_output;
 
 /// Parts that one result may have.
 const PART_LINKS_MAX: usize = 1_024;
@@ -153,6 +155,7 @@ pub(super) fn to_contents(
 ) -> Result<CallResult, String> {
     let size: usize = bodies.iter().map(size_of_resource).sum();
     fits("a resource", size, max_bytes)?;
+    uris::check_contents(bodies)?;
     written(&Read {
         contents: bodies.iter().map(contents).collect(),
     })
@@ -164,6 +167,7 @@ pub(super) fn to_conversation(told: &Conversation, max_bytes: usize) -> Result<C
     let size = said.map(|message| size_of_content(&message.content));
     let description = told.description.as_ref().map_or(0, String::len);
     fits("a prompt", size.sum::<usize>() + description, max_bytes)?;
+    uris::check_conversation(told)?;
     let messages = told.messages.iter().map(|message| Said {
         role: match message.role {
             Role::User => "user",
