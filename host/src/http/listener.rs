@@ -82,6 +82,7 @@ async fn connection(
     activity: Activity,
     mut shutdown: watch::Receiver<bool>,
 ) {
+    let stream = activity.note(stream);
     let router = TowerToHyperService::new(router);
     let service = service_fn(|request| {
         let (busy, answer) = (activity.busy(), router.call(request));
