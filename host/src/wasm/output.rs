@@ -3,6 +3,7 @@
 
 mod large;
 mod size;
+mod uris;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,6 +22,7 @@ use size::{
 
 pub(super) use large::to_large;
 pub(super) use size::size_of;
+pub(super) use uris::check_output;
 
 /// Parts that one result may have.
 const PART_LINKS_MAX: usize = 1_024;
@@ -160,6 +162,7 @@ pub(super) fn to_contents(
 ) -> Result<CallResult, String> {
     fits("a resource", size_of_bodies(bodies), max_bytes)?;
     bodies.iter().try_for_each(check_resource)?;
+    uris::check_contents(bodies)?;
     written(&Read {
         contents: bodies.iter().map(contents).collect(),
     })
@@ -171,6 +174,7 @@ pub(super) fn to_conversation(told: &Conversation, max_bytes: usize) -> Result<C
     let size = size_of_messages(contents.clone()) + optional(&told.description);
     fits("a prompt", size, max_bytes)?;
     check_words(contents)?;
+    uris::check_conversation(told)?;
     let messages = told.messages.iter().map(|message| Said {
         role: match message.role {
             Role::User => "user",
