@@ -313,6 +313,7 @@ fn service_limits(limits: &Limits) -> ServiceLimits {
 fn legacy_limits(limits: &Limits) -> LegacyLimits {
     LegacyLimits {
         sessions_max: size(limits.legacy_sessions_max),
+        tenant_sessions_max: size(limits.tenant_legacy_sessions_max),
         session_idle: millis(limits.legacy_session_idle_ms),
         reconnect: millis(limits.legacy_reconnect_ms),
     }
