@@ -1,5 +1,7 @@
 //! The command line as a script uses it: what it prints, where, and its exit codes.
 
+use std::path::PathBuf;
+
 use longshore_guests::{CONFORMANCE, SCRIPT};
 use serde_json::{Value, json};
 
@@ -318,7 +320,9 @@ async fn a_new_plugin_builds_and_serves_as_it_says() {
     let setup = Setup::new(&[]);
     let (directory, built) = (setup.path("tally"), setup.path("plugins"));
     let (directory, built) = (directory.to_str().unwrap(), built.to_str().unwrap());
-    let made = run(longshore(&["plugin", "new", directory])).await;
+    let mut new = longshore(&["plugin", "new", directory]);
+    new.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src"));
+    let made = run(new).await;
     assert_eq!(made.code, 0, "{}", made.stderr);
     let again = run(longshore(&["plugin", "new", directory])).await;
     assert_eq!(again.code, 2);
@@ -341,6 +345,50 @@ async fn a_new_plugin_builds_and_serves_as_it_says() {
     call.env("LONGSHORE_URL", host.url());
     let called = run(call).await;
     assert_eq!((called.code, called.stdout.as_str()), (0, "counted to 7\n"));
+}
+
+#[tokio::test]
+async fn a_new_plugin_finds_the_sdk_where_it_is_told_or_in_a_checkout() {
+    let setup = Setup::new(&[]);
+    let new = |name: &str, arguments: &[&str]| {
+        let mut command = longshore(&[&["plugin", "new", name], arguments].concat());
+        command.current_dir(setup.directory());
+        command
+    };
+    let path_in = |name: &str| {
+        let text = std::fs::read_to_string(setup.path(name).join("Cargo.toml")).unwrap();
+        let file: toml::Table = text.parse().unwrap();
+        let path = file["dependencies"]["longshore-plugin"]["path"].as_str();
+        PathBuf::from(path.unwrap())
+    };
+    let nowhere = run(new("one", &[])).await;
+    assert_eq!(nowhere.code, 2);
+    insta::assert_snapshot!(nowhere.stderr.trim(), @"error: there is no `plugin-sdk` with the SDK here or above; give that of a checkout of Longshore with --sdk or LONGSHORE_SDK");
+    let wrong = run(new("one", &["--sdk", "."])).await;
+    assert_eq!(wrong.code, 2);
+    insta::assert_snapshot!(wrong.stderr.trim(), @"error: there is no `longshore-plugin` at .; give the `plugin-sdk` of a checkout of Longshore with --sdk");
+    assert!(!setup.path("one").exists(), "nothing was begun");
+
+    let manifest = "[package]\nname = \"longshore-plugin\"\n";
+    for sdk in ["plugin-sdk", "caf\u{e9} \"\\' a\nb"] {
+        std::fs::create_dir(setup.path(sdk)).unwrap();
+        std::fs::write(setup.path(sdk).join("Cargo.toml"), manifest).unwrap();
+    }
+    let checkout = setup.path("plugin-sdk").canonicalize().unwrap();
+    let odd = setup.path("caf\u{e9} \"\\' a\nb").canonicalize().unwrap();
+    assert_eq!(run(new("one", &[])).await.code, 0);
+    assert_eq!(path_in("one"), checkout);
+    assert_eq!(
+        run(new("two", &["--sdk", odd.to_str().unwrap()]))
+            .await
+            .code,
+        0
+    );
+    assert_eq!(path_in("two"), odd);
+    let mut told = new("three", &[]);
+    told.env("LONGSHORE_SDK", &odd);
+    assert_eq!(run(told).await.code, 0);
+    assert_eq!(path_in("three"), odd);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //! others out.
 
 use longshore_guests::SCRIPT;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -16,6 +16,21 @@ async fn connect(host: &Host) -> TcpStream {
     let address = host.url().strip_prefix("http://").unwrap();
     let address = address.strip_suffix("/mcp").unwrap();
     TcpStream::connect(address).await.unwrap()
+}
+
+/// A request as its bytes are sent.
+fn request(host: &Host, method: &str, params: Value) -> String {
+    let name = match params["name"].as_str() {
+        Some(name) => format!("Mcp-Name: {name}\r\n"),
+        None => String::new(),
+    };
+    let body = host.client().body(method, params).to_string();
+    format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+         Mcp-Method: {method}\r\n{name}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 #[tokio::test]
@@ -62,16 +77,36 @@ async fn a_client_that_reads_nothing_is_left() {
     let setup = scripts("connections_max = 1\nwrite_timeout_ms = 300");
     let host = setup.start().await;
     let mut stalled = connect(&host).await;
-    let body = host.client().body("tools/list", json!({})).to_string();
-    let request = format!(
-        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
-         Mcp-Method: tools/list\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
+    let request = request(&host, "tools/list", json!({}));
     // Until the host, which waits to be read, takes no more requests and closes the connection.
     while stalled.write_all(request.as_bytes()).await.is_ok() {}
     // It had the only connection there may be.
     let listed = host.client().request("tools/list", json!({})).await;
     assert_eq!(listed.status, 200);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_being_read_is_not_cut_off_for_another_client() {
+    const BYTES: usize = 15 << 20;
+    let setup = scripts(&format!(
+        "connections_max = 1\nresult_max_bytes = {}",
+        16 << 20
+    ));
+    let host = setup.start().await;
+    let script = json!([{"do": "repeat", "text": "x", "times": BYTES}]);
+    let params = json!({"name": "script_inline", "arguments": {"script": script}});
+    let mut reader = connect(&host).await;
+    let call = request(&host, "tools/call", params);
+    reader.write_all(call.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 1 << 10];
+    reader.read_exact(&mut answer).await.unwrap();
+
+    let client = host.client();
+    let listing = tokio::spawn(async move { client.request("tools/list", json!({})).await });
+    // More than the kernel holds: the rest is still the host's when the other one comes.
+    while answer.len() < BYTES {
+        assert_ne!(reader.read_buf(&mut answer).await.unwrap(), 0, "cut off");
+    }
+    // Now the reader waits for nothing, and makes room.
+    assert_eq!(listing.await.unwrap().status, 200);
 }

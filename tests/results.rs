@@ -1,7 +1,7 @@
 //! Results that are too large for one message: kept with their task in parts, read as resources, gone
 //! with the task.
 
-use longshore_guests::SCRIPT;
+use longshore_guests::{SCRIPT, WORLD};
 use serde_json::{Value, json};
 
 use crate::harness::{Client, LegacyClient, Setup, longshore, run};
@@ -169,5 +169,35 @@ async fn a_large_result_is_written_whole_by_the_command_line() {
     let id = client.start("script_resume", small).await;
     client.until_status(&id, "completed").await;
     let arguments = ["task", "result", &id, "--url", host.url()];
-    assert_eq!(run(longshore(&arguments)).await.stdout, "hello\n");
+    assert_eq!(run(longshore(&arguments)).await.stdout, "hello");
+}
+
+#[tokio::test]
+async fn what_a_result_holds_is_written_byte_for_byte_and_nothing_else() {
+    let setup = Setup::new(&[("world", &WORLD.directory())]);
+    let host = setup.start().await;
+    let client = host.client();
+    let id = client
+        .start("hand_over", json!({"uris": ["file:///report.csv"]}))
+        .await;
+    client.until_status(&id, "completed").await;
+    let file = setup.path("result");
+    let out = file.to_str().unwrap();
+    let arguments = ["task", "result", &id, "--url", host.url(), "--out", out];
+    let written = run(longshore(&arguments)).await;
+    assert_eq!(written.code, 0, "{}", written.stderr);
+    let expected = b"a text\n\x89PNG\x00\xff\xfe\x00\x1bthe end";
+    assert_eq!(std::fs::read(file).unwrap(), expected);
+    insta::assert_snapshot!(written.stderr.trim(), @"not data, left out: [a link] file:///report.csv");
+}
+
+#[tokio::test]
+async fn a_tool_that_returns_a_uri_of_the_hosts_own_scheme_fails() {
+    let setup = Setup::new(&[("world", &WORLD.directory())]);
+    let host = setup.start().await;
+    let client = host.client();
+    let uris = json!({"uris": ["longshore://result/another/1"]});
+    let id = client.start("hand_over", uris).await;
+    let task = client.until_status(&id, "failed").await;
+    insta::assert_snapshot!(task["error"]["message"].as_str().unwrap(), @"the plugin returned a URI of `longshore:`, the host's own scheme; it must choose another");
 }

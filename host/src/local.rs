@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::mcp::{Endpoint, LineLimits};
+use crate::mcp::{Endpoint, LineLimits, stopping};
 use crate::task::TenantId;
 
 /// Clients at once; more wait to be accepted.
@@ -95,12 +95,6 @@ pub async fn serve(
     }
     drop(listener);
     while clients.join_next().await.is_some() {}
-}
-
-/// Resolves when the host stops, also when whoever would say so is gone.
-async fn stopping(shutdown: &mut watch::Receiver<bool>) {
-    // The guard this yields must not live on in the caller.
-    let _ = shutdown.wait_for(|is_stopping| *is_stopping).await;
 }
 
 /// The file's mode says the same, but only since a moment after it was made.

@@ -64,7 +64,8 @@ impl Error {
         Error::Cancelled(text.to_string())
     }
 
-    /// Arguments that fit the schema and are still wrong.
+    /// Arguments that fit the schema and are still wrong: the call ends with a result that says so
+    /// and is marked as an error, a task completed. A prompt is refused instead.
     pub fn invalid_arguments(text: impl fmt::Display) -> Error {
         Error::InvalidArguments(text.to_string())
     }

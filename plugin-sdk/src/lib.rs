@@ -153,8 +153,8 @@
 //! # Errors
 //!
 //! Any [`std::error::Error`] ends a tool with `?`: the caller gets a result that is marked as an
-//! error. [`fail!`] does so with words of your own. [`Error::invalid_arguments`] and
-//! [`Error::rpc`] refuse the call itself, and a task then ends failed.
+//! error. [`fail!`] does so with words of your own, and [`Error::invalid_arguments`] with what the
+//! caller can mend. [`Error::rpc`] refuses the call itself, and a task then ends failed.
 //!
 //! # What outlives a task
 //!

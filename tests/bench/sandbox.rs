@@ -108,9 +108,7 @@ fn submission() -> Submission {
             tool: "script_inline".into(),
             digest: Digest([0; 32]),
         },
-        arguments: json!({"script": [{"do": "say", "text": "hello"}]})
-            .to_string()
-            .into(),
+        arguments: json!({"script": [{"do": "say", "text": "hello"}]}).to_string(),
         policy: Policy {
             recovery: Recovery::Resume,
             cleanup_on_cancel: false,

@@ -75,6 +75,7 @@ async fn the_question_names_plugin_tool_target_and_reason() {
       "requestedSchema": {
         "properties": {
           "access": {
+            "default": "no",
             "oneOf": [
               {
                 "const": "once",
@@ -336,6 +337,44 @@ async fn a_call_without_tasks_asks_in_a_round() {
     let result = client.request("tools/call", second).await.result();
     assert_eq!(text(&result).matches("200").count(), 2, "{result:#}");
     assert_eq!(asking.count(), 2);
+}
+
+#[tokio::test]
+async fn once_holds_for_the_later_rounds_of_its_call_and_not_for_a_task() {
+    let asking = Asking::new(false).await;
+    let host = asking.setup.start().await;
+    let (client, with_tasks) = (host.client().without_tasks(), host.client());
+    let call = json!({"name": "script_auto", "arguments": script(json!([
+        {"do": "step_post", "name": "a", "url": asking.server.url("/open/a")},
+        {"do": "confirm", "key": "go", "message": "Go on?"},
+        {"do": "step_post", "name": "b", "url": asking.server.url("/open/b")},
+    ]))});
+    let next = async |client: &Client, before: &Value, content: Value| {
+        let asked = before["inputRequests"].as_object().unwrap();
+        assert_eq!(asked.len(), 1, "{before:#}");
+        let mut call = call.clone();
+        call["requestState"] = before["requestState"].clone();
+        call["inputResponses"] = json!({ asked.keys().next().unwrap(): accept(content) });
+        client.request("tools/call", call).await.result()
+    };
+    let first = client.request("tools/call", call.clone()).await.result();
+    let second = next(&client, &first, json!({"access": "once"})).await;
+    assert_eq!(asking.server.lines(), ["POST /open/a"]);
+    let last = next(&client, &second, json!({"confirm": true})).await;
+    assert_eq!(last["resultType"], "complete", "{last:#}");
+    assert_eq!(asking.count(), 2);
+
+    // The same, but for a client that takes tasks by the time of its last round.
+    let first = client.request("tools/call", call.clone()).await.result();
+    let second = next(&client, &first, json!({"access": "once"})).await;
+    assert_eq!(asking.count(), 3);
+    let last = next(&with_tasks, &second, json!({"confirm": true})).await;
+    let id = last["taskId"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{last:#}"));
+    let (key, _) = question(&with_tasks, id).await;
+    assert!(key.ends_with("/2"), "{key}");
+    assert_eq!(asking.count(), 3);
 }
 
 #[tokio::test]

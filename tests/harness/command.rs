@@ -24,6 +24,7 @@ pub fn longshore(arguments: &[&str]) -> Command {
         .args(arguments)
         .env_remove("LONGSHORE_URL")
         .env_remove("LONGSHORE_TOKEN")
+        .env_remove("LONGSHORE_SDK")
         .env_remove("RUST_LOG")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

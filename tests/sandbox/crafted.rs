@@ -41,7 +41,7 @@ async fn what_is_made_by_hand_to_harm_is_refused_with_the_reason() {
     table-bomb: the component declares no tool; list-tools must return at least one
     ten-memories: the component needs more than a guest may have: defined memories count of 10 exceeds the per-instance limit of 4
     text-no-utf8: the component can't say what it has: list-tools: the tool handed its host what is no value of the contract (invalid utf-8 sequence of 1 bytes from index 0)
-    two-large-memories: the component can't say what it has: list-tools: the tool needed more than the 64 MiB of memory it may have
+    two-large-memories: the component can't say what it has: its start: the tool needed more than the 64 MiB of memory it may have
     ");
     neighbour.is_answered().await;
 }

@@ -33,6 +33,30 @@ async fn a_plugin_that_wants_a_uri_of_another_is_refused_and_takes_nothing_over(
 }
 
 #[tokio::test]
+async fn a_plugin_whose_template_is_narrower_takes_nothing_of_another_over() {
+    let setup = world();
+    let host = setup.start().await;
+    let client = host.client();
+    install_variant(setup.path("plugins"), "a-newcomer", "narrow-template");
+    host.until_said("the plugin `world` serves `world://item/1{id}` already")
+        .await;
+    assert_eq!(
+        text_of(&client, "world://item/12").await,
+        "made of world://item/12"
+    );
+    let templates = list(
+        &client,
+        "resources/templates/list",
+        "resourceTemplates",
+        "uriTemplate",
+    );
+    assert_eq!(
+        templates.await,
+        ["world://item/{id}", "world://{room}/x/{y}"]
+    );
+}
+
+#[tokio::test]
 async fn prompts_of_the_same_name_are_told_apart_by_their_plugins() {
     let setup = world();
     install_variant(setup.path("plugins"), "other", "prompts-only");

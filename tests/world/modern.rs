@@ -138,7 +138,7 @@ async fn a_prompt_is_got_with_arguments_that_were_checked() {
         ("greet", json!({}), "`name` is missing"),
         ("greet", json!({"name": "a", "age": "b"}), "no `age`"),
         ("greet", json!({"name": 7}), "strings"),
-        ("greet", json!([]), "strings"),
+        ("greet", json!([]), "has to be an object"),
         ("wrong", json!({}), "nothing pleases it"),
     ] {
         let reply = prompt(&client, name, arguments).await;

@@ -18,8 +18,6 @@ use crate::schema::{self, Schema, SchemaError};
 use crate::task::InputKey;
 use crate::wasm::{Component, Declaration, Declared, Grants, LoadError, Sandbox, is_reserved};
 
-/// Tools of one plugin.
-const TOOLS_MAX: usize = 256;
 const MANIFEST_MAX_BYTES: u64 = 64 << 10;
 
 /// A plugin that passed every check, before its tools have the names clients see.
@@ -68,10 +66,6 @@ pub enum PluginError {
     },
     #[error(transparent)]
     Component(#[from] LoadError),
-    #[error("it has no tools")]
-    NoTools,
-    #[error("it has {0} tools, more than the allowed {TOOLS_MAX}")]
-    TooManyTools(usize),
     #[error("it has two tools called `{0}`")]
     DuplicateTool(String),
     #[error(
@@ -110,8 +104,6 @@ impl PluginError {
             | PluginError::NoComponent(_)
             | PluginError::TooLarge { .. }
             | PluginError::Component(_)
-            | PluginError::NoTools
-            | PluginError::TooManyTools(_)
             | PluginError::DuplicateTool(_)
             | PluginError::ToolName(_)
             | PluginError::Schema { .. }
@@ -228,11 +220,6 @@ fn check_all(mut declared: Declared) -> Result<(Vec<CheckedTool>, Offers), Plugi
 }
 
 fn check_tools(declarations: Vec<Declaration>) -> Result<Vec<CheckedTool>, PluginError> {
-    match declarations.len() {
-        0 => return Err(PluginError::NoTools),
-        count if count > TOOLS_MAX => return Err(PluginError::TooManyTools(count)),
-        _ => {}
-    }
     let mut names = BTreeSet::new();
     let mut tools = Vec::with_capacity(declarations.len());
     for declaration in declarations {

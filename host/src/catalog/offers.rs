@@ -1,5 +1,6 @@
 //! What a plugin offers beside tools: checks what it says, names prompts, and finds whose a URI is.
-//! A URI belongs to one plugin, and whoever serves it keeps it.
+//! A URI belongs to one plugin, and whoever serves it keeps it: templates of two plugins never
+//! overlap.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -146,7 +147,8 @@ fn shown(name: &str) -> String {
     name.escape_debug().take(80).collect()
 }
 
-/// A URI, or a template, of `plugin` that another one serves, and which that is. Of the plugins of
+/// A URI of `plugin` that another one serves, or a template that overlaps another one's, and which
+/// plugin that is. Of the plugins of
 /// `before` only those in `staying` go on serving.
 pub fn find_taken(
     plugin: &LoadedPlugin,
@@ -194,7 +196,7 @@ pub fn find_taken(
         plugin.offers.templates.iter().find_map(|mine| {
             let mut serving = templates.iter();
             let (_, owner) =
-                serving.find(|(other, _)| other.template.is_same_family(&mine.template))?;
+                serving.find(|(other, _)| other.template.may_overlap(&mine.template))?;
             Some((mine.entry.uri_template.clone(), (*owner).to_owned()))
         })
     })
@@ -251,19 +253,15 @@ pub fn name_prompts(prompts: Vec<(Arc<Plugin>, PromptEntry)>) -> BTreeMap<String
 }
 
 impl Snapshot {
-    /// The plugin that serves a URI: the one that lists it, else the one whose template fits it and
-    /// says most.
+    /// The plugin that serves a URI: the one that lists it, else the one with a template that fits
+    /// it, which no other has ([`find_taken`]).
     pub fn find_reader(&self, uri: &str) -> Option<&Arc<Plugin>> {
         if let Some(resource) = self.resources.get(uri) {
             return Some(&resource.plugin);
         }
-        let fitting = self
-            .templates
-            .values()
-            .filter(|template| template.checked.template.fits(uri));
-        fitting
-            .max_by_key(|template| template.checked.template.fixed_bytes())
-            .map(|template| &template.plugin)
+        let mut templates = self.templates.values();
+        let fitting = templates.find(|template| template.checked.template.fits(uri))?;
+        Some(&fitting.plugin)
     }
 }
 

@@ -1,11 +1,10 @@
 //! URIs and families of them: their form (RFC 3986, and RFC 6570 at level 1), and whether one is
 //! of the other. It never reads anything.
 
+use crate::task::{OWN_SCHEME, is_own_uri};
+
 /// Variables of one template.
 const VARIABLES_MAX: usize = 16;
-
-/// The host's own scheme, which no plugin may use.
-const OWN_SCHEME: &str = "longshore";
 
 /// A template whose variables each stand for one or more characters other than `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,10 +86,14 @@ impl UriTemplate {
         self.start == other.start && thens(self) == thens(other)
     }
 
-    /// How much of it is fixed, bytes: of two that fit, the one with more says more.
-    pub fn fixed_bytes(&self) -> usize {
-        let thens = self.variables.iter().map(|variable| variable.then.len());
-        self.start.len() + thens.sum::<usize>()
+    /// Whether a URI could be of both. It may say so of two that have none in common, never the
+    /// other way round: what is between a segment's ends is not looked at, so that hundreds of
+    /// templates are held against thousands of others in no time (I6).
+    pub fn may_overlap(&self, other: &UriTemplate) -> bool {
+        // No variable stands for a `/`, so both have the segments of every URI that fits them.
+        let (ours, theirs) = (self.text.split('/'), other.text.split('/'));
+        ours.clone().count() == theirs.clone().count()
+            && ours.zip(theirs).all(|(one, two)| could_be_one(one, two))
     }
 
     /// Whether the URI is one of the family. It takes each fixed text where it comes first: a later
@@ -117,6 +120,29 @@ impl UriTemplate {
     }
 }
 
+/// Whether two segments of templates could stand for the same text.
+fn could_be_one(one: &str, two: &str) -> bool {
+    let is_of = |text: &str, (start, end): (&str, &str)| {
+        text.len() > start.len() + end.len() && text.starts_with(start) && text.ends_with(end)
+    };
+    match (fixed_ends(one), fixed_ends(two)) {
+        (None, None) => one == two,
+        (None, Some(ends)) => is_of(one, ends),
+        (Some(ends), None) => is_of(two, ends),
+        (Some((start, end)), Some((other_start, other_end))) => {
+            (start.starts_with(other_start) || other_start.starts_with(start))
+                && (end.ends_with(other_end) || other_end.ends_with(end))
+        }
+    }
+}
+
+/// What comes before a segment's first variable and after its last; None if it has none.
+fn fixed_ends(segment: &str) -> Option<(&str, &str)> {
+    let (start, _) = segment.split_once('{')?;
+    let (_, end) = segment.rsplit_once('}')?;
+    Some((start, end))
+}
+
 /// Where `text` comes first after at least one character.
 fn place_after_one(rest: &str, text: &str) -> Option<usize> {
     let one = rest.chars().next()?.len_utf8();
@@ -132,7 +158,7 @@ fn check_scheme(uri: &str) -> Result<(), String> {
     if !is_scheme {
         return Err("it has to begin with a scheme, as in `notes://welcome`".to_owned());
     }
-    if scheme.eq_ignore_ascii_case(OWN_SCHEME) {
+    if is_own_uri(uri) {
         return Err(format!(
             "`{OWN_SCHEME}:` is the host's own scheme; choose another"
         ));
@@ -260,6 +286,59 @@ mod tests {
             let error = check_uri(uri).unwrap_err();
             assert!(error.contains(word), "{uri}: {error}");
         }
+    }
+
+    #[test]
+    fn templates_that_a_uri_could_fit_both_of_overlap() {
+        for (one, two, overlap) in [
+            ("x://item/{id}", "x://item/{n}", true),
+            ("x://item/{id}", "x://item/1{n}", true),
+            ("x://item/{id}", "x://{kind}/7", true),
+            ("x://item/{id}", "x://item/{id}.txt", true),
+            ("x://a{id}/b", "x://ab{id}/{n}", true),
+            ("x:{a}-{b}", "x:{a}", true),
+            ("x://item/{id}", "y://item/{id}", false),
+            ("x://item/{id}", "x://item/{id}/data", false),
+            ("x://item/{id}", "x://items/{id}", false),
+            ("x://item/{id}", "x://{kind}/", false),
+            ("x://{a}.txt", "x://{a}.csv", false),
+            ("x://a{id}", "x://b{id}", false),
+        ] {
+            let (one, two) = (template(one), template(two));
+            assert_eq!(one.may_overlap(&two), overlap, "{one:?} {two:?}");
+            assert_eq!(two.may_overlap(&one), overlap, "{two:?} {one:?}");
+        }
+    }
+
+    #[test]
+    fn no_uri_fits_two_templates_that_do_not_overlap() {
+        let parts = ["a", "/", "{v}", "b/"];
+        let mut templates = Vec::new();
+        for first in parts {
+            for second in parts {
+                for third in parts {
+                    let numbered = format!("x:{first}{second}{third}").replacen("{v}", "{w}", 1);
+                    templates.extend(UriTemplate::parse(&numbered));
+                }
+            }
+        }
+        let mut uris = vec!["x:".to_owned()];
+        for length in 0..5 {
+            let longest = uris.iter().filter(|uri| uri.len() == 2 + length);
+            let longer = longest.flat_map(|uri| ["a", "b", "/"].map(|c| format!("{uri}{c}")));
+            uris.extend(longer.collect::<Vec<_>>());
+        }
+        let mut shared = 0;
+        for one in &templates {
+            let fitting: Vec<_> = uris.iter().filter(|uri| one.fits(uri)).collect();
+            for two in &templates {
+                if let Some(uri) = fitting.iter().find(|uri| two.fits(uri)) {
+                    shared += 1;
+                    assert!(one.may_overlap(two), "{uri} of {one:?} {two:?}");
+                }
+            }
+        }
+        assert!(shared > templates.len(), "more than each with itself");
     }
 
     #[test]

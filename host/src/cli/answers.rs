@@ -402,6 +402,16 @@ mod tests {
             yes(&questions[0]).unwrap(),
             json!({ "action": "accept", "content": { "confirm": true } })
         );
+        let access = json!({
+            "type": "string", "default": "no",
+            "oneOf": [{ "const": "once", "title": "Allow" }, { "const": "no", "title": "No" }],
+        });
+        let grant = open(json!({ "grant": form(json!({ "access": access }), &["access"]) }));
+        assert_eq!(
+            yes(&grant[0]).unwrap(),
+            json!({ "action": "accept", "content": { "access": "no" } }),
+            "it grants nothing"
+        );
         assert_snapshot!(yes(&questions[1]).unwrap_err(), @"`who` asks for `name`, which has no default");
     }
 

@@ -398,6 +398,16 @@ mod tests {
     }
 
     #[test]
+    fn the_cursor_stands_on_the_default() {
+        let options = json!([{ "const": "once" }, { "const": "no" }]);
+        let access = field(json!({ "type": "string", "oneOf": options, "default": "no" }));
+        let FieldKind::One(options) = &access.kind else {
+            panic!("{access:?} is no choice");
+        };
+        assert_eq!(default_choice(&access, options), 1);
+    }
+
+    #[test]
     fn what_is_typed_is_checked_against_the_field() {
         let age = json!({ "type": "integer", "minimum": 18, "maximum": 99 });
         let name = json!({ "type": "string", "minLength": 2, "maxLength": 3 });

@@ -9,19 +9,16 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::Value;
 
-use super::client::Client;
 use super::exit::{Exit, Failure};
 use super::wire::{ClientError, TaskStatus};
 use super::{HostArgs, follow, render, text};
-
-/// What the URI of a part begins with.
-const PART: &str = "longshore://result/";
+use crate::task::PartUri;
 
 #[derive(Args)]
 pub struct ResultArgs {
     /// The task's id
     id: String,
-    /// Write it here, byte for byte, instead of printing it
+    /// Write its texts and data here, byte for byte, instead of printing it
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -30,8 +27,9 @@ pub struct ResultArgs {
 
 /// Where a result goes.
 enum Sink {
-    /// What could drive the terminal is taken out.
+    /// One block a line or more, data in words; what could drive the terminal is taken out.
     Terminal,
+    /// Texts and data as they are, with nothing between them.
     Raw(Box<dyn Write>),
 }
 
@@ -51,39 +49,52 @@ pub async fn run(args: ResultArgs) -> Result<Exit, Failure> {
     let blocks = result["content"].as_array();
     let blocks: Vec<&Value> = blocks.into_iter().flatten().collect();
     // What says that there are parts is not part of the result.
-    let is_cut = blocks.iter().any(|block| part_uri(block).is_some());
+    let is_cut = blocks
+        .iter()
+        .any(|block| part_uri(block, &state.task_id).is_some());
     for block in blocks.into_iter().skip(usize::from(is_cut)) {
-        match part_uri(block) {
-            Some(uri) => sink.write(&read_part(&client, uri).await?)?,
-            None => {
-                let words = match block["text"].as_str() {
-                    Some(text) => text.to_owned(),
-                    None => render::content(block),
-                };
-                sink.write(format!("{words}\n").as_bytes())?;
-            }
+        match part_uri(block, &state.task_id) {
+            Some(uri) => sink.write_part(block, &client.read(uri).await?)?,
+            None => sink.write_block(block)?,
         }
     }
     sink.finish()?;
     Ok(follow::result_exit(result))
 }
 
-fn part_uri(block: &Value) -> Option<&str> {
+/// The URI of a part of the task's own result: a link to anything else is a part of it itself.
+fn part_uri<'a>(block: &'a Value, task: &str) -> Option<&'a str> {
     let is_link = block["type"] == "resource_link";
     let uri = block["uri"].as_str().filter(|_| is_link)?;
-    uri.starts_with(PART).then_some(uri)
+    let part = PartUri::parse(uri)?;
+    (part.task.as_str() == task).then_some(uri)
 }
 
-async fn read_part(client: &Client, uri: &str) -> Result<Vec<u8>, Failure> {
-    let contents = client.read(uri).await?;
-    let part = &contents["contents"][0];
-    let bytes = match (part["text"].as_str(), part["blob"].as_str()) {
-        (Some(text), _) => Some(text.as_bytes().to_vec()),
-        (None, Some(blob)) => STANDARD.decode(blob).ok(),
-        (None, None) => None,
-    };
-    let malformed = || ClientError::Malformed("resources/read without contents".to_owned());
-    Ok(bytes.ok_or_else(malformed)?)
+/// What a block holds; None if it only names something.
+fn bytes_of(block: &Value) -> Result<Option<Vec<u8>>, Failure> {
+    match block["type"].as_str() {
+        Some("text") => Ok(block["text"].as_str().map(|text| text.as_bytes().to_vec())),
+        Some("image" | "audio") => block["data"].as_str().map(decode).transpose(),
+        Some("resource") => contents_of(&block["resource"]),
+        _ => Ok(None),
+    }
+}
+
+/// What a resource, or a part, holds.
+fn contents_of(contents: &Value) -> Result<Option<Vec<u8>>, Failure> {
+    match contents["text"].as_str() {
+        Some(text) => Ok(Some(text.as_bytes().to_vec())),
+        None => contents["blob"].as_str().map(decode).transpose(),
+    }
+}
+
+fn decode(data: &str) -> Result<Vec<u8>, Failure> {
+    let decoded = STANDARD.decode(data);
+    decoded.map_err(|_| malformed("data that is not Base64"))
+}
+
+fn malformed(what: &str) -> Failure {
+    ClientError::Malformed(what.to_owned()).into()
 }
 
 impl Sink {
@@ -101,13 +112,33 @@ impl Sink {
         }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    fn write_block(&mut self, block: &Value) -> Result<(), Failure> {
         match self {
-            Sink::Terminal => {
-                let shown = text::plain(&String::from_utf8_lossy(bytes));
-                io::stdout().write_all(shown.as_bytes())
-            }
-            Sink::Raw(out) => out.write_all(bytes),
+            Sink::Terminal => writeln!(io::stdout(), "{}", render::content(block)),
+            Sink::Raw(out) => match bytes_of(block)? {
+                Some(bytes) => out.write_all(&bytes),
+                None => {
+                    let shown = render::content(block);
+                    eprintln!("{} {shown}", text::yellow("not data, left out:"));
+                    Ok(())
+                }
+            },
+        }
+        .map_err(unwritten)
+    }
+
+    /// Parts of one text follow on each other; `read` is what was read at `link`.
+    fn write_part(&mut self, link: &Value, read: &Value) -> Result<(), Failure> {
+        let contents = &read["contents"][0];
+        match self {
+            Sink::Terminal => match contents["text"].as_str() {
+                Some(text) => write!(io::stdout(), "{}", text::plain(text)),
+                None => writeln!(io::stdout(), "{}", render::content(link)),
+            },
+            Sink::Raw(out) => match contents_of(contents)? {
+                Some(bytes) => out.write_all(&bytes),
+                None => return Err(malformed("resources/read without contents")),
+            },
         }
         .map_err(unwritten)
     }

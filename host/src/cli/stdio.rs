@@ -17,7 +17,7 @@ use super::text;
 use crate::app::{LocalHost, introduction, socket_path};
 use crate::config::{Config, Overrides};
 use crate::store::OpenError;
-use crate::task::{IdError, TenantId};
+use crate::task::TenantId;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,12 +54,8 @@ pub struct StdioArgs {
     #[arg(long, value_name = "DIR")]
     pub plugin: Vec<PathBuf>,
     /// Whose tasks the client sees and makes
-    #[arg(long, value_name = "NAME", default_value = "local", value_parser = read_tenant)]
+    #[arg(long, value_name = "NAME", default_value = "local", value_parser = TenantId::parse)]
     pub tenant: TenantId,
-}
-
-fn read_tenant(text: &str) -> Result<TenantId, IdError> {
-    TenantId::parse(text)
 }
 
 /// Who serves the client.

@@ -84,14 +84,10 @@ pub struct ForgetStateArgs {
     /// The plugin's name, also of one that was removed
     plugin: String,
     /// Only of this tenant
-    #[arg(long, value_name = "NAME", value_parser = parse_tenant)]
+    #[arg(long, value_name = "NAME", value_parser = TenantId::parse)]
     tenant: Option<TenantId>,
     #[command(flatten)]
     place: PlaceArgs,
-}
-
-fn parse_tenant(text: &str) -> Result<TenantId, String> {
-    TenantId::parse(text).map_err(|error| error.to_string())
 }
 
 pub fn run(command: StoreCommand) -> Result<Exit, Failure> {

@@ -4,15 +4,17 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::{AbortHandle, Id, JoinSet};
 
 /// What [`Activity`] holds during a request.
@@ -25,15 +27,24 @@ pub struct Connections {
     started: Instant,
 }
 
-/// Since when one connection waits for a request, in microseconds of the listener's life.
+/// What one connection does.
 #[derive(Clone)]
 pub struct Activity {
+    /// Since when it waits for a request, in microseconds of the listener's life.
     waiting_since: Arc<AtomicU64>,
+    /// Whether its client has yet to take what was written.
+    is_writing: Arc<AtomicBool>,
     started: Instant,
 }
 
-/// A request under way, up to the last byte of its answer's body.
+/// A request under way, until the last of its answer's body was handed over for writing.
 pub struct Busy(Activity);
+
+/// A connection's stream, which notes whether it can be written to.
+pub struct Noted<S> {
+    stream: S,
+    is_writing: Arc<AtomicBool>,
+}
 
 /// An answer's body that keeps its connection busy.
 pub struct Answer {
@@ -55,9 +66,11 @@ impl Connections {
         self.tasks.len()
     }
 
-    /// Whether one more may come, if need be in the place of one that waits.
+    /// Whether one more may come, if need be in the place of one that waits. At most one is on its
+    /// way out for another.
     pub fn has_room(&self) -> bool {
-        self.tasks.len() < self.max || self.longest_waiting().is_some()
+        let count = self.tasks.len();
+        count < self.max || (count == self.max && self.longest_waiting().is_some())
     }
 
     pub fn open<F>(&mut self, serve: impl FnOnce(Activity) -> F)
@@ -71,6 +84,7 @@ impl Connections {
         }
         let activity = Activity {
             waiting_since: Arc::default(),
+            is_writing: Arc::default(),
             started: self.started,
         };
         activity.wait();
@@ -92,12 +106,9 @@ impl Connections {
         self.tasks.shutdown().await;
     }
 
-    /// One that is aborted already is on its way out, and frees its own place.
     fn longest_waiting(&self) -> Option<&AbortHandle> {
-        let waiting = self.open.values().filter_map(|(activity, task)| {
-            let since = activity.waiting_since.load(Ordering::Relaxed);
-            (since != BUSY && !task.is_finished()).then_some((since, task))
-        });
+        let open = self.open.values();
+        let waiting = open.filter_map(|(activity, task)| Some((activity.waiting()?, task)));
         let longest = waiting.min_by_key(|(since, _)| *since);
         longest.map(|(_, task)| task)
     }
@@ -107,6 +118,19 @@ impl Activity {
     pub fn busy(&self) -> Busy {
         self.waiting_since.store(BUSY, Ordering::Relaxed);
         Busy(self.clone())
+    }
+
+    pub fn note<S>(&self, stream: S) -> Noted<S> {
+        Noted {
+            stream,
+            is_writing: Arc::clone(&self.is_writing),
+        }
+    }
+
+    /// Since when nothing is under way.
+    fn waiting(&self) -> Option<u64> {
+        let since = self.waiting_since.load(Ordering::Relaxed);
+        (since != BUSY && !self.is_writing.load(Ordering::Relaxed)).then_some(since)
     }
 
     fn wait(&self) {
@@ -144,5 +168,51 @@ impl hyper::body::Body for Answer {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.is_writing
+            .store(written.is_pending(), Ordering::Relaxed);
+        written
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.is_writing
+            .store(written.is_pending(), Ordering::Relaxed);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

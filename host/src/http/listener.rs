@@ -17,6 +17,7 @@ use tokio_io_timeout::TimeoutStream;
 
 use super::HttpOptions;
 use super::connections::{Activity, Answer, Connections};
+use crate::mcp::stopping;
 
 /// How long to wait when every connection is busy, or the system has no descriptor left for one:
 /// those that close give theirs back.
@@ -42,7 +43,7 @@ pub async fn serve(
         // While all are busy nothing is accepted, and the kernel's queue holds back whoever comes.
         let has_room = connections.has_room();
         tokio::select! {
-            () = ending(&mut shutdown) => break,
+            () = stopping(&mut shutdown) => break,
             accepted = listener.accept(), if has_room => match accepted {
                 Ok((stream, _)) => {
                     let (server, router) = (server.clone(), router.clone());
@@ -82,6 +83,7 @@ async fn connection(
     activity: Activity,
     mut shutdown: watch::Receiver<bool>,
 ) {
+    let stream = activity.note(stream);
     let router = TowerToHyperService::new(router);
     let service = service_fn(|request| {
         let (busy, answer) = (activity.busy(), router.call(request));
@@ -90,7 +92,7 @@ async fn connection(
     let mut serving = pin!(server.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
-        () = ending(&mut shutdown) => {
+        () = stopping(&mut shutdown) => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }
@@ -109,11 +111,6 @@ fn bounded(stream: TcpStream, unread: Duration) -> Pin<Box<TimeoutStream<TcpStre
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(unread));
     Box::pin(stream)
-}
-
-/// Resolves when the host shuts down, also when whoever would say so is gone.
-async fn ending(shutdown: &mut watch::Receiver<bool>) {
-    let _ = shutdown.wait_for(|is_ending| *is_ending).await;
 }
 
 fn is_about_one_connection(error: &io::Error) -> bool {

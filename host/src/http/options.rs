@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Limits and names of the HTTP side; every one is a configuration key of the same name.
+/// Limits and names of the HTTP side. Those of the body and of connections are configuration keys; the
+/// head's are as they are here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpOptions {
     /// Origins of web pages that may call, as `scheme://host[:port]`. Pages of this machine may

@@ -15,7 +15,7 @@ use super::envelope::Request;
 use super::error::Refusal;
 use super::filter::{Agreed, Filter, acknowledge, notification_of, write_subscription};
 use super::wire;
-use super::{Output, RequestId, tasks};
+use super::{Output, RequestId, stopping, tasks};
 use crate::catalog::List;
 use crate::notify::{ResourceKey, Subscription};
 use crate::service::Service;
@@ -183,7 +183,7 @@ impl Listening {
         loop {
             let message = tokio::select! {
                 biased;
-                () = ended(&mut self.shutdown) => {
+                () = stopping(&mut self.shutdown) => {
                     self.is_over = true;
                     Some(self.response())
                 }
@@ -229,11 +229,6 @@ impl Listening {
             wire::result_meta(result, |meta| write_subscription(meta, &self.id));
         })
     }
-}
-
-/// Resolves when the host shuts down, also when whoever would say so is gone.
-async fn ended(shutdown: &mut watch::Receiver<bool>) {
-    let _ = shutdown.wait_for(|is_ending| *is_ending).await;
 }
 
 /// The next list that changes; for ever when none is followed.

@@ -267,7 +267,7 @@ impl Parts {
 }
 
 /// Resolves when the host stops, also when whoever would say so is gone.
-async fn stopping(shutdown: &mut watch::Receiver<bool>) {
+pub async fn stopping(shutdown: &mut watch::Receiver<bool>) {
     // The guard this yields must not live on in the caller.
     let _ = shutdown.wait_for(|is_stopping| *is_stopping).await;
 }

@@ -5,8 +5,17 @@ use std::fmt;
 
 use super::{CallResult, TaskId};
 
-/// What the URI of a part begins with. The scheme is the host's own; no plugin may serve it.
+/// The host's own scheme: no plugin may serve a URI of it, or return one.
+pub const OWN_SCHEME: &str = "longshore";
+
+/// What the URI of a part begins with, which is of the host's own scheme.
 const URI_START: &str = "longshore://result/";
+
+/// Whether a URI is of the host's own scheme, however that is written.
+pub fn is_own_uri(uri: &str) -> bool {
+    let scheme = uri.split_once(':').map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(OWN_SCHEME))
+}
 
 /// A result with its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]

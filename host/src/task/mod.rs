@@ -12,7 +12,7 @@ mod trace;
 
 pub use id::{Digest, IdError, InputKey, TaskId, TaskKey, TenantId};
 pub use input::{Abilities, Answer, Ask, InputRequest};
-pub use large::{LargeResult, PartBody, PartUri, ResultPart};
+pub use large::{LargeResult, OWN_SCHEME, PartBody, PartUri, ResultPart, is_own_uri};
 pub use lifecycle::{Event, Interruption, Rejected, STEPS_MAX, apply};
 pub use record::{
     Attempt, CallResult, CancelRequest, Ending, ExternalReference, Input, Phase, Policy, Progress,

@@ -67,7 +67,7 @@ impl Decisions {
     pub fn keep(&self, tenant: &TenantId, plugin: &str, decision: &Decision) -> io::Result<()> {
         let place = self.place(tenant, plugin);
         fs::create_dir_all(&place)?;
-        if fs::read_dir(&place)?.count() >= DECISIONS_MAX {
+        if count(&place)? >= DECISIONS_MAX {
             return Err(io::Error::other(format!(
                 "{DECISIONS_MAX} decisions are kept for this tenant and plugin, which is the limit; \
                  take some back with `longshore plugin grants --revoke`"
@@ -75,10 +75,16 @@ impl Decisions {
         }
         let number = self.temporaries.fetch_add(1, Ordering::Relaxed);
         let temporary = place.join(format!(".{}-{number}", std::process::id()));
-        let mut file = File::create(&temporary)?;
-        file.write_all(serde_json::to_string(decision)?.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&temporary, place.join(file_name(&decision.target)))?;
+        let written = write(
+            &temporary,
+            &place.join(file_name(&decision.target)),
+            decision,
+        );
+        if written.is_err() {
+            // What can't be removed either counts for nothing.
+            let _ = fs::remove_file(&temporary);
+        }
+        written?;
         // The folders may be new, too.
         for folder in place.ancestors().take(4) {
             File::open(folder)?.sync_all()?;
@@ -96,7 +102,7 @@ impl Decisions {
             for (plugin, of_plugin) in folders(&of_tenant)? {
                 for entry in fs::read_dir(of_plugin)? {
                     let path = entry?.path();
-                    if path.extension().is_some_and(|ending| ending == ENDING) {
+                    if is_decision(&path) {
                         decided.extend(read(&path).ok().map(|decision| Decided {
                             tenant: tenant.clone(),
                             plugin: plugin.clone(),
@@ -132,6 +138,26 @@ impl Decisions {
 fn file_name(target: &str) -> String {
     let digest = Digest(Sha256::digest(target.as_bytes()).into());
     format!("{digest}.{ENDING}")
+}
+
+fn write(temporary: &Path, path: &Path, decision: &Decision) -> io::Result<()> {
+    let mut file = File::create(temporary)?;
+    file.write_all(serde_json::to_string(decision)?.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(temporary, path)
+}
+
+/// Decisions in a plugin's folder.
+fn count(place: &Path) -> io::Result<usize> {
+    let mut count = 0;
+    for entry in fs::read_dir(place)? {
+        count += usize::from(is_decision(&entry?.path()));
+    }
+    Ok(count)
+}
+
+fn is_decision(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == ENDING)
 }
 
 fn read(path: &Path) -> io::Result<Decision> {
@@ -199,5 +225,29 @@ mod tests {
         let text = r#"{"target":"https://a.example:443","tool":"t","decidedAt":0}"#;
         fs::write(place.join(file_name("https://b.example:443")), text).unwrap();
         assert!(!decisions.is_allowed(&TenantId::local(), "report", "https://b.example:443"));
+    }
+    #[test]
+    fn what_a_failed_write_left_is_removed_and_does_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let decisions = Decisions::new(folder.path().to_owned());
+        let decision = Decision {
+            target: "https://a.example:443".to_owned(),
+            tool: "t".to_owned(),
+            decided_at: 0,
+        };
+        let local = TenantId::local();
+        let place = decisions.place(&local, "report");
+        // In the way of the rename.
+        let taken = place.join(file_name(&decision.target));
+        fs::create_dir_all(&taken).unwrap();
+        assert!(decisions.keep(&local, "report", &decision).is_err());
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 1);
+
+        fs::remove_dir(taken).unwrap();
+        for number in 0..DECISIONS_MAX {
+            fs::write(place.join(format!(".1-{number}")), "").unwrap();
+        }
+        decisions.keep(&local, "report", &decision).unwrap();
+        assert!(decisions.is_allowed(&local, "report", &decision.target));
     }
 }

@@ -324,7 +324,7 @@ fn stream(
         inner,
         allotment,
         charge: None,
-        wants_room: false,
+        room: Room::Unasked,
         log,
     });
     Ok((Ok(table.push(bounded)?),))
@@ -336,9 +336,17 @@ struct Bounded {
     allotment: Allotment,
     /// For the write that is under way.
     charge: Option<Charge>,
-    /// Whether the directory is to be measured before the guest goes on.
-    wants_room: bool,
+    room: Room,
     log: Log,
+}
+
+/// How sure it is that there is no room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Unasked,
+    /// To be measured when the guest waits, which it need not do before it asks again.
+    Wanted,
+    Measured,
 }
 
 impl Bounded {
@@ -359,18 +367,17 @@ impl OutputStream for Bounded {
         // The write before is done.
         self.charge = None;
         let room = usize::try_from(self.allotment.room_bytes()).unwrap_or(usize::MAX);
-        match (room, self.wants_room) {
-            (1.., _) => {
-                self.wants_room = false;
-                Ok(permit.min(room))
-            }
-            (0, false) => {
-                // Measured while the guest waits to be ready.
-                self.wants_room = true;
+        if room > 0 {
+            self.room = Room::Unasked;
+            return Ok(permit.min(room));
+        }
+        match self.room {
+            Room::Unasked | Room::Wanted => {
+                self.room = Room::Wanted;
                 Ok(0)
             }
-            (0, true) => {
-                self.wants_room = false;
+            Room::Measured => {
+                self.room = Room::Unasked;
                 Err(self.refuse())
             }
         }
@@ -406,8 +413,46 @@ impl Pollable for Bounded {
     async fn ready(&mut self) {
         self.inner.ready().await;
         self.charge = None;
-        if self.wants_room {
+        if self.room == Room::Wanted {
             self.allotment.measure().await;
+            self.room = Room::Measured;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
+
+    use super::super::quota::Accounts;
+    use super::*;
+
+    /// A stream into a directory with this quota.
+    fn stream(root: &std::path::Path, quota_bytes: u64) -> Bounded {
+        Bounded {
+            inner: Box::new(MemoryOutputPipe::new(1 << 20)),
+            allotment: Accounts::default().open(root, quota_bytes).unwrap(),
+            charge: None,
+            room: Room::Unasked,
+            log: Log::new(None, 0),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_does_not_wait_is_not_told_that_a_directory_is_full() {
+        let root = tempfile::tempdir().unwrap();
+        let mut roomy = stream(root.path(), 1 << 20);
+        for _ in 0..3 {
+            assert_eq!(roomy.check_write().unwrap(), 0, "nothing is known yet");
+        }
+        roomy.ready().await;
+        assert!(roomy.check_write().unwrap() > 0);
+
+        let mut full = stream(root.path(), 1);
+        for _ in 0..3 {
+            assert_eq!(full.check_write().unwrap(), 0);
+        }
+        full.ready().await;
+        assert!(full.check_write().is_err());
     }
 }

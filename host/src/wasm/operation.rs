@@ -14,7 +14,8 @@ use super::guest::Guest;
 use super::json::compact;
 use super::log::Log;
 use super::output::{
-    refusal, size_of, to_completion, to_contents, to_conversation, to_large, to_result, too_large,
+    check_output, refusal, size_of, to_completion, to_contents, to_conversation, to_large,
+    to_result, too_large,
 };
 use super::{Component, SandboxLimits};
 use crate::scheduler::{Call, Operation, RunEnd, Subject};
@@ -127,6 +128,9 @@ fn returned(result: Result<CallResult, String>, log: &Log) -> RunEnd {
 
 /// A result that is too large for one message is cut into parts, as long as it can be kept.
 fn tool_returned(output: &types::Output, limits: &SandboxLimits, log: &Log) -> RunEnd {
+    if let Err(message) = check_output(output) {
+        return returned(Err(message), log);
+    }
     let size = size_of(output);
     if size <= limits.result_max_bytes {
         return returned(to_result(output), log);

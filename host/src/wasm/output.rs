@@ -2,6 +2,8 @@
 //! resource, of a prompt, of a completion.
 
 mod large;
+mod size;
+mod uris;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +16,13 @@ use super::bindings::longshore::plugin::types::{Content, EmbeddedResource, Outpu
 use super::json::compact;
 use crate::task::CallResult;
 
+use size::{
+    check_resource, check_words, optional, size_of_bodies, size_of_messages, written_bytes,
+};
+
 pub(super) use large::to_large;
+pub(super) use size::size_of;
+pub(super) use uris::check_output;
 
 /// Parts that one result may have.
 const PART_LINKS_MAX: usize = 1_024;
@@ -80,6 +88,7 @@ pub(super) fn too_large(size: usize, max_bytes: usize) -> String {
 
 /// The result as the wire has it, or why it can't be one, in words for the client.
 pub(super) fn to_result(output: &Output) -> Result<CallResult, String> {
+    check_words(&output.content)?;
     let structured = output
         .structured
         .as_deref()
@@ -151,8 +160,9 @@ pub(super) fn to_contents(
     bodies: &[EmbeddedResource],
     max_bytes: usize,
 ) -> Result<CallResult, String> {
-    let size: usize = bodies.iter().map(size_of_resource).sum();
-    fits("a resource", size, max_bytes)?;
+    fits("a resource", size_of_bodies(bodies), max_bytes)?;
+    bodies.iter().try_for_each(check_resource)?;
+    uris::check_contents(bodies)?;
     written(&Read {
         contents: bodies.iter().map(contents).collect(),
     })
@@ -160,10 +170,11 @@ pub(super) fn to_contents(
 
 /// A prompt's messages.
 pub(super) fn to_conversation(told: &Conversation, max_bytes: usize) -> Result<CallResult, String> {
-    let said = told.messages.iter();
-    let size = said.map(|message| size_of_content(&message.content));
-    let description = told.description.as_ref().map_or(0, String::len);
-    fits("a prompt", size.sum::<usize>() + description, max_bytes)?;
+    let contents = told.messages.iter().map(|message| &message.content);
+    let size = size_of_messages(contents.clone()) + optional(&told.description);
+    fits("a prompt", size, max_bytes)?;
+    check_words(contents)?;
+    uris::check_conversation(told)?;
     let messages = told.messages.iter().map(|message| Said {
         role: match message.role {
             Role::User => "user",
@@ -186,7 +197,7 @@ pub(super) fn to_completion(suggestions: Suggestions) -> Result<CallResult, Stri
     } = suggestions;
     has_more |= values.len() > VALUES_MAX;
     values.truncate(VALUES_MAX);
-    let size: usize = values.iter().map(String::len).sum();
+    let size: usize = values.iter().map(|value| written_bytes(value)).sum();
     fits("a completion", size, COMPLETION_MAX_BYTES)?;
     written(&Completed {
         completion: Completion {
@@ -267,39 +278,6 @@ fn contents(resource: &EmbeddedResource) -> Contents<'_> {
     }
 }
 
-/// Text and bytes the guest handed over.
-pub(super) fn size_of(output: &Output) -> usize {
-    let blocks = output.content.iter().map(size_of_content);
-    blocks.sum::<usize>() + length(&output.structured)
-}
-
-fn size_of_content(content: &Content) -> usize {
-    match content {
-        Content::Text(text) => text.len(),
-        Content::Image(media) | Content::Audio(media) => media.data.len() + media.mime_type.len(),
-        Content::ResourceLink(link) => {
-            link.uri.len()
-                + link.name.len()
-                + length(&link.title)
-                + length(&link.description)
-                + length(&link.mime_type)
-        }
-        Content::Resource(resource) => size_of_resource(resource),
-    }
-}
-
-fn size_of_resource(resource: &EmbeddedResource) -> usize {
-    let body = match &resource.body {
-        ResourceBody::Text(text) => text.len(),
-        ResourceBody::Blob(bytes) => bytes.len(),
-    };
-    resource.uri.len() + length(&resource.mime_type) + body
-}
-
-fn length(text: &Option<String>) -> usize {
-    text.as_ref().map_or(0, String::len)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::bindings::exports::longshore::plugin::prompts::PromptMessage;
@@ -373,10 +351,10 @@ mod tests {
             body(ResourceBody::Blob(vec![255])),
         ];
         assert_eq!(
-            to_contents(&bodies, 100).unwrap().json,
+            to_contents(&bodies, 106).unwrap().json,
             r#"{"contents":[{"uri":"x:/a","text":"t"},{"uri":"x:/a","blob":"/w=="}]}"#
         );
-        assert!(to_contents(&bodies, 9).unwrap_err().contains("10 bytes"));
+        assert!(to_contents(&bodies, 9).unwrap_err().contains("106 bytes"));
 
         let message = |role, text: &str| PromptMessage {
             role,
@@ -387,10 +365,10 @@ mod tests {
             messages: vec![message(Role::User, "u"), message(Role::Assistant, "a")],
         };
         assert_eq!(
-            to_conversation(&told, 100).unwrap().json,
+            to_conversation(&told, 131).unwrap().json,
             r#"{"description":"d","messages":[{"role":"user","content":{"type":"text","text":"u"}},{"role":"assistant","content":{"type":"text","text":"a"}}]}"#
         );
-        assert!(to_conversation(&told, 2).unwrap_err().contains("3 bytes"));
+        assert!(to_conversation(&told, 2).unwrap_err().contains("131 bytes"));
     }
 
     #[test]

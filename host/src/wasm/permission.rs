@@ -38,6 +38,11 @@ const WHY_MAX_CHARS: usize = 300;
 /// What runs as it is shown, characters: it may be the address of a resource.
 const TOOL_MAX_CHARS: usize = 128;
 
+/// What the step of an answer holds that is used up: for the one request that it allowed, or for all
+/// of a call that is no task, whose later rounds find it here.
+const USED: &[u8] = b"used";
+const USED_BY_CALL: &[u8] = b"call";
+
 /// Single requests that can be allowed one by one; a task has no more questions anyway.
 const ASKED_MAX: usize = 64;
 
@@ -149,10 +154,17 @@ async fn decide(
         None => {}
     }
     let is_task = run.asks_as_task().await;
-    let Some((key, used)) = open_key(run, &target).await? else {
-        return Ok(Err(format!(
-            "{ASKED_MAX} requests to {target} were asked for one by one, which is the limit"
-        )));
+    let (key, used) = match open_key(run, &target, is_task).await? {
+        Open::Key(key, used) => (key, used),
+        Open::Allowed => {
+            permission.settled.insert(target, true);
+            return Ok(Ok(()));
+        }
+        Open::Nothing => {
+            return Ok(Err(format!(
+                "{ASKED_MAX} requests to {target} were asked for one by one, which is the limit"
+            )));
+        }
     };
     let request = InputRequest {
         key,
@@ -165,13 +177,19 @@ async fn decide(
     let choice = answer.map_or(Choice::No, |answer| read_answer(&answer));
     match choice {
         // Used up before it is sent: a run that starts again must not take it for another.
-        Choice::Once if is_task => return use_up(run, used).await,
+        Choice::Once if is_task => return use_up(run, used, USED).await,
+        // The next round may be that of a client that takes tasks, for which it is used up.
+        Choice::Once => {
+            if let Err(why) = use_up(run, used, USED_BY_CALL).await? {
+                return Ok(Err(why));
+            }
+        }
         // The file speaks from now on; the answer must not bring it back when it is taken away.
         Choice::Always if asked.remember && permission.keep(run, &target).await => {
-            return use_up(run, used).await;
+            return use_up(run, used, USED).await;
         }
         // One that could not be kept, or may not be any more, holds for the task.
-        Choice::Once | Choice::Task | Choice::Always | Choice::No => {}
+        Choice::Task | Choice::Always | Choice::No => {}
     }
     let is_allowed = choice != Choice::No;
     permission.settled.insert(target.clone(), is_allowed);
@@ -182,8 +200,8 @@ async fn decide(
 }
 
 /// Marks an answer as used.
-async fn use_up(run: &Run, used: String) -> Result<Verdict, Abandoned> {
-    match run.record_step(used, b"used".to_vec()).await {
+async fn use_up(run: &Run, used: String, by: &[u8]) -> Result<Verdict, Abandoned> {
+    match run.record_step(used, by.to_vec()).await {
         Ok(Ok(())) => Ok(Ok(())),
         Ok(Err(_)) => Ok(Err("the task is being cancelled".to_owned())),
         Err(StepError::Abandoned(abandoned)) => Err(abandoned),
@@ -191,20 +209,33 @@ async fn use_up(run: &Run, used: String) -> Result<Verdict, Abandoned> {
     }
 }
 
-/// The first key of the target that was not used up, and the step that says so.
-async fn open_key(run: &Run, target: &str) -> Result<Option<(InputKey, String)>, Abandoned> {
+/// What can be asked.
+enum Open {
+    /// The first key of the target that was not used up, and the step that will say so.
+    Key(InputKey, String),
+    /// Nothing: an earlier round of the call was allowed.
+    Allowed,
+    /// Nothing: all are used up.
+    Nothing,
+}
+
+async fn open_key(run: &Run, target: &str, is_task: bool) -> Result<Open, Abandoned> {
     let digest = Digest(Sha256::digest(target.as_bytes()).into()).to_string();
     for number in 1..=ASKED_MAX {
         let name = format!(
             "{RESERVED_PREFIX}grant/{}/{number}",
             &digest[..TARGET_CHARS]
         );
-        if run.step_result(&name).await?.is_none() {
-            let key = InputKey::parse(&name).expect("it is short and has no spaces");
-            return Ok(Some((key, name)));
+        match run.step_result(&name).await? {
+            None => {
+                let key = InputKey::parse(&name).expect("it is short and has no spaces");
+                return Ok(Open::Key(key, name));
+            }
+            Some(by) if !is_task && by == USED_BY_CALL => return Ok(Open::Allowed),
+            Some(_) => {}
         }
     }
-    Ok(None)
+    Ok(Open::Nothing)
 }
 
 impl Permission {
@@ -266,7 +297,8 @@ fn form(permission: &Permission, asked: &Asked, target: &str, words: &str, is_ta
     let schema = json!({
         "type": "object",
         "properties": {
-            "access": { "type": "string", "title": "Access", "oneOf": choices },
+            // Nobody allows anything by a careless return, or by a client's `--yes` (I5).
+            "access": { "type": "string", "title": "Access", "oneOf": choices, "default": "no" },
         },
         "required": ["access"],
     });

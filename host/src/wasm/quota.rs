@@ -1,7 +1,8 @@
 //! How much of the disk a granted directory takes, against its quota (I6). What a guest is about to
 //! write is charged before it is written, never less than it takes; what that charges too much, and
-//! what is deleted, comes back when the directory is measured again. So the sum on the disk never
-//! exceeds the quota, however many runs write.
+//! what is deleted, comes back when the directory is measured again. So the sum on the disk does not
+//! exceed the quota, however many runs write, but for one case: the system may still be busy with the
+//! last write of a run that was ended by force, whose charge a measurement has given back by then.
 
 use std::collections::HashMap;
 use std::io;
@@ -29,8 +30,9 @@ pub(super) struct Accounts(Mutex<HashMap<PathBuf, Weak<Account>>>);
 struct Account {
     root: PathBuf,
     ledger: Mutex<Ledger>,
-    /// One measurement at a time.
-    measuring: Mutex<()>,
+    /// One measurement at a time, on one thread: others wait for their turn without one, and are
+    /// forgotten when their run ends (I6).
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Default)]
@@ -41,7 +43,9 @@ struct Ledger {
     written_bytes: u64,
     /// Charged, and perhaps not on the disk yet.
     pending_bytes: u64,
-    /// When the next measurement may begin.
+    /// When the last measurement began.
+    measured_at: Option<Instant>,
+    /// When the next one may begin.
     rested_at: Option<Instant>,
 }
 
@@ -70,7 +74,7 @@ impl Accounts {
                 let account = Arc::new(Account {
                     root: root.clone(),
                     ledger: Mutex::default(),
-                    measuring: Mutex::default(),
+                    turn: Arc::default(),
                 });
                 open.insert(root, Arc::downgrade(&account));
                 account
@@ -122,41 +126,47 @@ impl Allotment {
     /// Looks at what the directory takes. Waits its turn: a guest at its quota is slowed down, and
     /// not told that a directory is full which it may just have emptied.
     pub async fn measure(&self) {
-        let rested_at = self.account.lock().rested_at;
+        let asked_at = Instant::now();
+        let turn = Arc::clone(&self.account.turn).lock_owned().await;
+        let (measured_at, rested_at) = {
+            let ledger = self.account.lock();
+            (ledger.measured_at, ledger.rested_at)
+        };
+        // Another run's measurement has seen what this one wants to know.
+        if measured_at.is_some_and(|measured_at| measured_at >= asked_at) {
+            return;
+        }
         if let Some(rested_at) = rested_at {
             tokio::time::sleep_until(rested_at.into()).await;
         }
         let account = Arc::clone(&self.account);
-        let measured = tokio::task::spawn_blocking(move || account.measure()).await;
-        if let Ok(Err(error)) = measured {
+        let measured = tokio::task::spawn_blocking(move || {
+            // Until the thread is free again, also when nobody waits for it any more.
+            let _turn = turn;
+            account.measure()
+        });
+        if let Ok(Err(error)) = measured.await {
             tracing::warn!(%error, "a directory with a quota can't be measured, and counts as full");
         }
     }
 }
 
 impl Account {
+    /// Blocks. Whoever calls has the turn.
     fn measure(&self) -> io::Result<()> {
-        let _turn = self
-            .measuring
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
         let started = Instant::now();
-        let written_before = {
-            let ledger = self.lock();
-            // Another run measured while this one waited for its turn.
-            if ledger.rested_at.is_some_and(|rested| started < rested) {
-                return Ok(());
-            }
-            ledger.written_bytes
-        };
-        let found = disk_bytes(&self.root)?;
+        let written_before = self.lock().written_bytes;
+        let found = disk_bytes(&self.root);
         let now = Instant::now();
         let mut ledger = self.lock();
-        ledger.found_bytes = Some(found);
-        // What was written while it was measured may not have been seen.
-        ledger.written_bytes = ledger.written_bytes.saturating_sub(written_before);
         let took = now.duration_since(started).max(Duration::from_micros(1));
         ledger.rested_at = Some(now + took * REST_FACTOR);
+        ledger.measured_at = Some(started);
+        // Unknown is full.
+        ledger.found_bytes = found.as_ref().ok().copied();
+        found?;
+        // What was written while it was measured may not have been seen.
+        ledger.written_bytes = ledger.written_bytes.saturating_sub(written_before);
         Ok(())
     }
 
@@ -270,5 +280,44 @@ mod tests {
         // Five blocks of the file, one or more of the directory.
         assert!(one.charge(4 * BLOCK_BYTES).await.is_none());
         assert!(other.charge(1).await.is_some());
+    }
+    #[test]
+    fn runs_that_wait_for_a_measurement_hold_no_thread() {
+        let root = tempfile::tempdir().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (_accounts, allotment) = allotment(root.path());
+            let turn = Arc::clone(&allotment.account.turn).lock_owned().await;
+            let waiting: Vec<_> = (0..8)
+                .map(|_| {
+                    let allotment = allotment.clone();
+                    tokio::spawn(async move { allotment.measure().await })
+                })
+                .collect();
+            tokio::task::yield_now().await;
+            let free = tokio::task::spawn_blocking(|| true).await;
+            assert!(free.unwrap());
+            assert!(allotment.try_charge(1).is_none(), "nobody measured");
+            drop(turn);
+            for one in waiting {
+                one.await.unwrap();
+            }
+            assert!(allotment.try_charge(1).is_some());
+        });
+    }
+
+    #[tokio::test]
+    async fn a_run_that_leaves_while_it_waits_leaves_nothing_behind() {
+        let root = tempfile::tempdir().unwrap();
+        let (_accounts, allotment) = allotment(root.path());
+        let turn = Arc::clone(&allotment.account.turn).lock_owned().await;
+        let left = allotment.measure();
+        assert!(futures_util::FutureExt::now_or_never(left).is_none());
+        drop(turn);
+        assert!(allotment.charge(1).await.is_some());
     }
 }

@@ -92,9 +92,11 @@ fn read(place: &SecretPlace) -> io::Result<String> {
             let mut value = String::new();
             let file = File::open(path)?;
             file.take(VALUE_MAX_BYTES + 1).read_to_string(&mut value)?;
-            value.trim_end_matches(['\r', '\n']).to_owned()
+            value
         }
     };
+    // Editors end files with a line break, and what fills variables from files leaves it there.
+    let value = value.trim_end_matches(['\r', '\n']).to_owned();
     match value.len() as u64 {
         0 => Err(io::Error::other("it is empty")),
         1..=VALUE_MAX_BYTES => Ok(value),

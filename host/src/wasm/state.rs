@@ -93,7 +93,8 @@ impl Guest {
     async fn state_run(&mut self) -> Result<(Run, StateQuota), StateError> {
         let run = self.run().await.map_err(|_| {
             StateError::Refused(
-                "it is used outside of call-tool; state belongs to a call".to_owned(),
+                "it was used while the component was asked what it has; state belongs to a call"
+                    .to_owned(),
             )
         })?;
         let quota = self.state_quota.ok_or_else(|| {

@@ -29,7 +29,7 @@ pub struct GrantsArgs {
     #[arg(long, value_name = "NAME")]
     plugin: Option<String>,
     /// Only of this tenant
-    #[arg(long, value_name = "NAME", value_parser = parse_tenant)]
+    #[arg(long, value_name = "NAME", value_parser = TenantId::parse)]
     tenant: Option<TenantId>,
     /// Only for this target, as it is listed
     #[arg(long, value_name = "URL")]
@@ -94,10 +94,6 @@ impl GrantsArgs {
                 .as_ref()
                 .is_none_or(|tenant| *tenant == decided.tenant)
     }
-}
-
-fn parse_tenant(text: &str) -> Result<TenantId, String> {
-    TenantId::parse(text).map_err(|error| error.to_string())
 }
 
 fn to_json(decided: &Decided) -> Value {

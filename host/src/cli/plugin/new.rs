@@ -12,15 +12,17 @@ const CARGO_TOML: &str = include_str!("template/Cargo.toml.txt");
 const PLUGIN_TOML: &str = include_str!("template/plugin.toml.txt");
 const LIB_RS: &str = include_str!("template/lib.rs.txt");
 
-/// Where the SDK was when this program was built.
-const SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin-sdk");
+/// The SDK's crate, and its directory in a checkout.
+const SDK_CRATE: &str = "longshore-plugin";
+const SDK_DIRECTORY: &str = "plugin-sdk";
 
 const EXAMPLES: &str = "\
 Examples:
   longshore plugin new greet
   longshore plugin new tools/greet --sdk ../longshore/plugin-sdk
 
-The last part of DIR is the plugin's name. What is there already is left alone.";
+The last part of DIR is the plugin's name. What is there already is left alone.
+Without --sdk, the SDK is looked for in `plugin-sdk` of this directory and of those above it.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -28,9 +30,14 @@ pub struct NewArgs {
     /// The directory to make
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Where `longshore-plugin`, the SDK, is [default: in the checkout this program was built from]
-    #[arg(long, value_name = "DIR", default_value = SDK, hide_default_value = true)]
-    sdk: PathBuf,
+    /// Where `longshore-plugin`, the SDK, is: the `plugin-sdk` of a checkout of Longshore
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "LONGSHORE_SDK",
+        hide_env_values = true
+    )]
+    sdk: Option<PathBuf>,
 }
 
 pub fn run(args: &NewArgs) -> Result<Exit, Failure> {
@@ -51,19 +58,11 @@ pub fn run(args: &NewArgs) -> Result<Exit, Failure> {
             "{directory} is there already; name one that is not"
         )));
     }
-    let sdk = std::fs::canonicalize(&args.sdk)
-        .ok()
-        .filter(|sdk| sdk.join("Cargo.toml").is_file());
-    let sdk = sdk.as_deref().and_then(Path::to_str).ok_or_else(|| {
-        Failure::usage(format!(
-            "there is no SDK at {}; give the `plugin-sdk` of a checkout of Longshore with --sdk",
-            args.sdk.display()
-        ))
-    })?;
+    let sdk = find_sdk(args.sdk.as_deref())?;
     let fill = |template: &str| {
         let file = name.replace('-', "_");
         let filled = template.replace("{name}", name).replace("{file}", &file);
-        filled.replace("{sdk}", &sdk.escape_default().to_string())
+        filled.replace("{sdk}", &sdk.to_string())
     };
     let write = || {
         std::fs::create_dir_all(directory.join("src"))?;
@@ -82,4 +81,48 @@ pub fn run(args: &NewArgs) -> Result<Exit, Failure> {
         eprintln!("  {}", text::dim(&line));
     }
     Ok(Exit::Done)
+}
+
+/// The SDK's directory, as TOML.
+fn find_sdk(given: Option<&Path>) -> Result<toml::Value, Failure> {
+    let found = match given {
+        Some(directory) if is_sdk(directory) => directory.to_owned(),
+        Some(directory) => {
+            return Err(Failure::usage(format!(
+                "there is no `{SDK_CRATE}` at {}; give the `{SDK_DIRECTORY}` of a checkout of \
+                 Longshore with --sdk",
+                directory.display()
+            )));
+        }
+        None => find_above().ok_or_else(|| {
+            Failure::usage(format!(
+                "there is no `{SDK_DIRECTORY}` with the SDK here or above; give that of a checkout \
+                 of Longshore with --sdk or LONGSHORE_SDK"
+            ))
+        })?,
+    };
+    let shown = found.display();
+    let whole = std::fs::canonicalize(&found)
+        .map_err(|error| Failure::failed(format!("can't look at {shown}: {error}")))?;
+    match whole.to_str() {
+        Some(path) => Ok(path.into()),
+        None => Err(Failure::usage(format!(
+            "{shown} is not UTF-8, which a Cargo.toml must be; move the SDK"
+        ))),
+    }
+}
+
+fn find_above() -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    let mut places = here.ancestors().map(|above| above.join(SDK_DIRECTORY));
+    places.find(|place| is_sdk(place))
+}
+
+fn is_sdk(directory: &Path) -> bool {
+    let text = std::fs::read_to_string(directory.join("Cargo.toml")).unwrap_or_default();
+    let package = text.parse::<toml::Table>();
+    package.is_ok_and(|file| {
+        let name = file.get("package").and_then(|package| package.get("name"));
+        name.and_then(toml::Value::as_str) == Some(SDK_CRATE)
+    })
 }

@@ -259,7 +259,7 @@ impl Exchange {
     }
 
     async fn exchange(self, request: Request<WasiBody>, patience: Patience) -> Answer {
-        let filling = substitute::fill_in(&self.secrets, &self.target, request);
+        let filling = substitute::fill_in(&self.secrets, &self.target, request, &self.log);
         let mut request = timeout(patience.first_byte, filling)
             .await
             .map_err(|_| Error::ConnectionWriteTimeout)??;

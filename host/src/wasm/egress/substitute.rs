@@ -4,22 +4,25 @@
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
-use http::{HeaderValue, Request, Uri};
+use http::{HeaderMap, HeaderValue, Request, Uri};
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use hyper::body::Frame;
 use wasmtime_wasi_http::{Error, WasiBody};
 
 use super::policy::{Target, find_reach};
+use crate::wasm::log::Log;
 use crate::wasm::secrets::{Secret, Secrets};
 
 /// A larger body is sent as the guest wrote it.
 const BODY_MAX_BYTES: usize = 1 << 20;
 
-/// The request with the secrets that may go to `target`.
+/// The request with the secrets that may go to `target`. What can't be filled in is noted in the
+/// run's log.
 pub(super) async fn fill_in(
     secrets: &Secrets,
     target: &Target,
     request: Request<WasiBody>,
+    log: &Log,
 ) -> Result<Request<WasiBody>, Error> {
     let method = request.method().clone();
     let secrets: Vec<&Secret> = secrets
@@ -30,12 +33,13 @@ pub(super) async fn fill_in(
         return Ok(request);
     }
     let (mut parts, body) = request.into_parts();
-    for value in parts.headers.values_mut() {
-        if let Some(filled) = fill_bytes(&secrets, value.as_bytes(), |secret| secret.to_owned()) {
-            *value = HeaderValue::from_bytes(&filled).map_err(|_| Error::HttpProtocolError)?;
-            value.set_sensitive(true);
-        }
-    }
+    fill_headers(&secrets, &mut parts.headers).map_err(|name| {
+        log.note(&format!(
+            "refused a request: the secret `{name}` can't stand in a header, because it holds a line \
+             break or another control character; have the operator correct it"
+        ));
+        Error::HttpProtocolError
+    })?;
     // In a compressed answer a secret that is repeated would not be found.
     parts.headers.remove(ACCEPT_ENCODING);
     parts.uri = fill_query(&secrets, parts.uri)?;
@@ -54,6 +58,26 @@ pub(super) async fn fill_in(
         Read::TooLarge(body) => body,
     };
     Ok(Request::from_parts(parts, body))
+}
+
+/// The error names the secret that no header can hold.
+fn fill_headers<'a>(secrets: &[&'a Secret], headers: &mut HeaderMap) -> Result<(), &'a str> {
+    for value in headers.values_mut() {
+        let text = value.as_bytes();
+        let Some(filled) = fill_bytes(secrets, text, |secret| secret.to_owned()) else {
+            continue;
+        };
+        let Ok(filled) = HeaderValue::from_bytes(&filled) else {
+            let unfit = secrets.iter().find(|secret| {
+                find(text, secret.placeholder.as_bytes()).is_some()
+                    && HeaderValue::from_str(&secret.value).is_err()
+            });
+            return Err(unfit.map_or("", |secret| &secret.name));
+        };
+        *value = filled;
+        value.set_sensitive(true);
+    }
+    Ok(())
 }
 
 enum Read {
@@ -186,5 +210,17 @@ mod tests {
         let uri: Uri = "https://a.example/one?key=one".parse().unwrap();
         let filled = fill_query(&[&one], uri).unwrap();
         assert_eq!(filled, "https://a.example/one?key=a%20b%26c%3Dd");
+    }
+    #[test]
+    fn a_secret_that_no_header_can_hold_is_named() {
+        let (good, mut bad) = (secret("<1>", "a b"), secret("<2>", "a\nb"));
+        bad.name = "API_KEY".to_owned();
+        let fill = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-key", HeaderValue::from_static(text));
+            fill_headers(&[&good, &bad], &mut headers).map(|()| headers)
+        };
+        assert_eq!(fill("k <1>").unwrap()["x-key"], "k a b");
+        assert_eq!(fill("<1> <2>").unwrap_err(), "API_KEY");
     }
 }

@@ -1,7 +1,8 @@
 //! A tool's result that is too large for one message: what is small stays in its place, the rest is
 //! cut into parts that are, and links to them stand where it was.
 
-use super::{Block, Content, Output, PART_LINKS_MAX, ResourceBody, Wire, block, length};
+use super::size::{BLOCK_BYTES, check_words, prefix, size_of_content};
+use super::{Block, Content, Output, PART_LINKS_MAX, ResourceBody, Wire, block};
 use crate::task::{LargeResult, PartBody, PartUri, ResultPart, TaskId};
 use crate::wasm::json::compact;
 
@@ -30,6 +31,8 @@ pub(in crate::wasm) fn to_large(
     size: usize,
     max_bytes: usize,
 ) -> Result<LargeResult, String> {
+    // Every part of a block and every link to one repeats them.
+    check_words(&output.content)?;
     let mut parts = Parts {
         max_bytes,
         parts: Vec::new(),
@@ -41,13 +44,13 @@ pub(in crate::wasm) fn to_large(
             format!("the tool returned structured content that is not JSON: {error}")
         })?),
     };
-    let fits = length(&output.structured) <= room / 2;
+    let fits = output.structured.as_ref().map_or(0, String::len) <= room / 2;
     let shown = structured.as_deref().filter(|_| fits);
     room -= shown.map_or(0, |structured| structured.get().len());
     let mut pieces = Vec::with_capacity(output.content.len());
     for content in &output.content {
-        let size = super::size_of_content(content);
-        if size <= SMALL_MAX_BYTES && size <= room || matches!(content, Content::ResourceLink(_)) {
+        let size = size_of_content(content) + BLOCK_BYTES;
+        if size <= SMALL_MAX_BYTES && size <= room || holds_nothing(content) {
             room = room.saturating_sub(size);
             pieces.push(Piece::Small(content));
         } else {
@@ -96,11 +99,24 @@ pub(in crate::wasm) fn to_large(
         .map_err(|error| format!("the tool's result can't be written as JSON: {error}"))?;
     if json.len() > max_bytes.saturating_mul(2) + SMALL_MAX_BYTES * PART_LINKS_MAX {
         return Err(format!(
-            "the tool returned {size} bytes, most of it links; it must return fewer at once"
+            "the tool returned {size} bytes, most of it links and small blocks; it must return fewer at once"
         ));
     }
     let is_error = wire.is_error;
     Ok(LargeResult::new(json, is_error, placeholder, parts.parts))
+}
+
+/// Whether a part would have nothing to keep: such a block stays where it is.
+fn holds_nothing(content: &Content) -> bool {
+    match content {
+        Content::Text(text) => text.is_empty(),
+        Content::Image(media) | Content::Audio(media) => media.data.is_empty(),
+        Content::Resource(resource) => match &resource.body {
+            ResourceBody::Text(text) => text.is_empty(),
+            ResourceBody::Blob(bytes) => bytes.is_empty(),
+        },
+        Content::ResourceLink(_) => true,
+    }
 }
 
 fn notice(size: usize, max_bytes: usize, parts: usize, lacks_structured: bool) -> String {
@@ -171,12 +187,7 @@ impl Parts {
     ) -> Result<Links, String> {
         let first = self.parts.len();
         while !text.is_empty() {
-            let mut end = text.len().min(self.max_bytes);
-            // At most three steps back: the limit is at least a thousand bytes.
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            let (part, rest) = text.split_at(end);
+            let (part, rest) = text.split_at(prefix(text, self.max_bytes));
             self.push(PartBody::Text(part.to_owned()), mime_type)?;
             text = rest;
         }
@@ -224,7 +235,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wasm::bindings::longshore::plugin::types::Media;
+    use crate::wasm::bindings::longshore::plugin::types::{EmbeddedResource, Media};
 
     fn cut(content: Vec<Content>, structured: Option<String>, max: usize) -> LargeResult {
         let output = Output {
@@ -306,6 +317,50 @@ mod tests {
             .collect();
         assert_eq!(read, list);
         assert_eq!(large.parts[0].mime_type.as_deref(), Some(JSON));
+    }
+
+    #[test]
+    fn a_part_is_no_larger_in_a_message_than_a_message_may_be() {
+        let large = cut(vec![Content::Text("\u{1}".repeat(1_000))], None, 1_200);
+        assert_eq!(large.parts.len(), 5);
+        for part in &large.parts {
+            assert_eq!(part.size_bytes(), 200);
+        }
+    }
+
+    #[test]
+    fn an_empty_block_stays_also_where_there_is_no_room() {
+        let empty = |uri: String| {
+            Content::Resource(EmbeddedResource {
+                uri,
+                mime_type: None,
+                body: ResourceBody::Blob(Vec::new()),
+            })
+        };
+        let content = (0..3).map(|number| empty(format!("x:{number}{}", "x".repeat(1_500))));
+        let large = cut(content.collect(), None, 2_000);
+        let blocks = blocks(&large);
+        assert_eq!(blocks.len(), 4);
+        for block in &blocks[1..] {
+            assert_eq!(block["resource"]["blob"], "");
+        }
+        assert!(large.parts.is_empty());
+    }
+
+    #[test]
+    fn a_long_uri_is_not_written_into_every_part() {
+        let resource = EmbeddedResource {
+            uri: "x".repeat(1 << 20),
+            mime_type: None,
+            body: ResourceBody::Text("y".repeat(10_000)),
+        };
+        let output = Output {
+            content: vec![Content::Resource(resource)],
+            structured: None,
+            is_error: false,
+        };
+        let error = to_large(&output, 0, 1_000).unwrap_err();
+        assert!(error.contains("a URI"), "{error}");
     }
 
     #[test]

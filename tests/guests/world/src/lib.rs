@@ -54,6 +54,9 @@ impl resources::Guest for World {
                 templates: Vec::new(),
             };
         }
+        if is_variant("narrow-template") {
+            uris.clear();
+        }
         if is_variant("more-resources") {
             uris.push("world://more");
         }
@@ -65,10 +68,13 @@ impl resources::Guest for World {
         }
         ResourceList {
             entries: uris.into_iter().map(resource).collect(),
-            templates: vec![
-                template("world://item/{id}"),
-                template("world://{room}/x/{y}"),
-            ],
+            templates: match is_variant("narrow-template") {
+                true => vec![template("world://item/1{id}")],
+                false => vec![
+                    template("world://item/{id}"),
+                    template("world://{room}/x/{y}"),
+                ],
+            },
         }
     }
 
@@ -183,6 +189,7 @@ impl tools::Guest for World {
             tool("speak_task", Execution::Task),
             tool("touch", Execution::Inline),
             tool("touch_task", Execution::Task),
+            tool("hand_over", Execution::Task),
         ]
     }
 
@@ -193,6 +200,16 @@ impl tools::Guest for World {
                 for uri in arguments["uris"].as_array().unwrap() {
                     control::resource_updated(uri.as_str().unwrap());
                 }
+            }
+            "hand_over" => {
+                let uris = arguments["uris"].as_array().unwrap().iter();
+                let links = uris.map(|uri| link(uri.as_str().unwrap()));
+                let content = every_kind().into_iter().chain(links);
+                return Ok(Output {
+                    content: content.collect(),
+                    structured: None,
+                    is_error: false,
+                });
             }
             _ => {
                 for message in arguments["messages"].as_array().unwrap() {
@@ -249,6 +266,35 @@ fn blob(uri: &str, bytes: &[u8]) -> EmbeddedResource {
         mime_type: None,
         body: ResourceBody::Blob(bytes.to_vec()),
     }
+}
+
+/// A block of each kind that holds something.
+fn every_kind() -> Vec<Content> {
+    let media = |data: &[u8], mime_type: &str| Media {
+        data: data.to_vec(),
+        mime_type: mime_type.to_owned(),
+    };
+    vec![
+        Content::Text("a text\n".to_owned()),
+        Content::Image(media(b"\x89PNG", "image/png")),
+        Content::Audio(media(b"\x00\xff", "audio/wav")),
+        Content::Resource(blob("world://binary", b"\xfe\x00")),
+        Content::Resource(EmbeddedResource {
+            uri: "world://text".to_owned(),
+            mime_type: None,
+            body: ResourceBody::Text("\u{1b}the end".to_owned()),
+        }),
+    ]
+}
+
+fn link(uri: &str) -> Content {
+    Content::ResourceLink(ResourceLink {
+        uri: uri.to_owned(),
+        name: "a link".to_owned(),
+        title: None,
+        description: None,
+        mime_type: None,
+    })
 }
 
 fn resource(uri: &str) -> ResourceEntry {
