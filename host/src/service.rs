@@ -314,9 +314,22 @@ impl Service {
     }
 
     /// What was kept; None when it is over.
-    pub fn kept_round(&self, round: &RoundName) -> Result<Option<Vec<u8>>, CallError> {
-        let kept = self.0.store.kept_round(round);
+    pub async fn kept_round(&self, round: &RoundName) -> Result<Option<Vec<u8>>, CallError> {
+        let round = round.clone();
+        let kept = self.read_file(move |store| store.kept_round(&round)).await;
         kept.map_err(|error| StartError::Store(error).into())
+    }
+
+    /// Reads what may be many megabytes, and is compared with what was written, without keeping a
+    /// thread from serving.
+    async fn read_file<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let store = self.0.store.clone();
+        let read = tokio::task::spawn_blocking(move || read(&store));
+        // It fails only when the runtime shuts down.
+        read.await.unwrap_or(Err(StoreError::Closed))
     }
 
     /// Whether a call of this tool is a task from the start: always one and nothing to ask before,
@@ -386,7 +399,10 @@ impl From<StartError> for CallError {
                 | StoreError::TooManyRounds { .. },
             ) => CallError::Busy(error.to_string()),
             StartError::Store(error) => {
-                warn!(%error, "what a call needs could not be stored or read");
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "what a call needs could not be stored or read"
+                );
                 CallError::Unavailable(match error {
                     StoreError::Damaged { .. } => error.to_string(),
                     _ => "the task store is not available; call again later".to_owned(),

@@ -136,16 +136,26 @@ async fn say(catalog: Catalog, file: PathBuf, serving: Serving) {
 async fn cancel_tasks(mut plugins: mpsc::Receiver<String>, store: Store, scheduler: Scheduler) {
     while let Some(plugin) = plugins.recv().await {
         let tasks = match unfinished(&store).await {
-            Ok(tasks) => tasks,
+            // Of those that can't be read the log has told.
+            Ok((tasks, _)) => tasks,
             Err(error) => {
-                tracing::error!(plugin, %error, "its tasks can't be cancelled");
+                tracing::error!(
+                    plugin,
+                    error = &error as &dyn std::error::Error,
+                    "its tasks can't be cancelled"
+                );
                 continue;
             }
         };
         let reason = format!("the operator removed the plugin `{plugin}`");
         for task in tasks.iter().filter(|task| task.tool.plugin == plugin) {
             if let Err(error) = scheduler.cancel(&task.key, &reason).await {
-                tracing::error!(plugin, task = %task.key.id, %error, "a task can't be cancelled");
+                tracing::error!(
+                    plugin,
+                    task = %task.key.id,
+                    error = &error as &dyn std::error::Error,
+                    "a task can't be cancelled"
+                );
             }
         }
     }
@@ -156,7 +166,12 @@ async fn sweep(catalog: Catalog, store: Store, keep: Duration) {
     let mut sweeper = Sweeper::new(catalog, keep);
     loop {
         let outcome = match unfinished(&store).await {
-            Ok(tasks) => {
+            // Any component may be the one that such a task needs.
+            Ok((_, unreadable @ 1..)) => Err(format!(
+                "the records of {unreadable} tasks that have not ended can't be read; stop the host \
+                 and run `longshore store check`"
+            )),
+            Ok((tasks, 0)) => {
                 let needed: BTreeSet<Digest> = tasks.iter().map(|task| task.tool.digest).collect();
                 let swept = sweeper.sweep(&needed, interval).await;
                 swept.map_err(|error| error.to_string())
@@ -171,7 +186,7 @@ async fn sweep(catalog: Catalog, store: Store, keep: Duration) {
 }
 
 /// Reading every unfinished task may take a while.
-async fn unfinished(store: &Store) -> Result<Vec<Task>, StoreError> {
+async fn unfinished(store: &Store) -> Result<(Vec<Task>, usize), StoreError> {
     let store = store.clone();
     let read = tokio::task::spawn_blocking(move || store.unfinished_tasks());
     // It fails only when the runtime shuts down.

@@ -14,9 +14,6 @@ use crate::scheduler::{Call, Operation, Run, RunEnd, Runner};
 use crate::task::{RpcError, ToolRef};
 use crate::wasm::{Component, Grants};
 
-/// JSON-RPC's internal error.
-const INTERNAL_ERROR: i32 = -32603;
-
 impl Runner for Catalog {
     fn run(&self, call: Call, run: Run) -> BoxFuture<'static, RunEnd> {
         let catalog = self.clone();
@@ -76,11 +73,7 @@ fn check_result(tool: &Tool, end: RunEnd) -> RunEnd {
 }
 
 fn failed(message: String) -> RunEnd {
-    RunEnd::Failed(RpcError {
-        code: INTERNAL_ERROR,
-        message,
-        data: None,
-    })
+    RunEnd::Failed(RpcError::internal(message))
 }
 
 impl Catalog {

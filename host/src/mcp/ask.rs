@@ -33,7 +33,7 @@ pub async fn ask(
         arguments: &arguments,
     };
     let earlier = match call::read_state(request)? {
-        Some(state) => Some(sealer.open(service, &binding, &state)?),
+        Some(state) => Some(sealer.open(service, &binding, &state).await?),
         None => None,
     };
     let (listener, heard) = hear(&request.client, can_stream);

@@ -69,7 +69,7 @@ pub async fn call(
         arguments: &arguments,
     };
     let earlier = match read_state(request)? {
-        Some(state) => Some(sealer.open(service, &binding, &state)?),
+        Some(state) => Some(sealer.open(service, &binding, &state).await?),
         None => None,
     };
     let (listener, heard) = hear(&request.client, can_stream);

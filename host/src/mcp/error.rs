@@ -14,7 +14,7 @@ const PARSE_ERROR: i32 = -32700;
 pub const INVALID_REQUEST: i32 = -32600;
 const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
-const INTERNAL_ERROR: i32 = -32603;
+const INTERNAL_ERROR: i32 = RpcError::INTERNAL;
 /// MCP's (basic/index, "Error Codes").
 const HEADER_MISMATCH: i32 = -32020;
 const MISSING_CAPABILITY: i32 = -32021;

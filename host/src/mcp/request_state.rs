@@ -36,6 +36,11 @@ const FORM: &[u8] = b"longshore requestState 2";
 
 const NONCE_BYTES: usize = 24;
 
+const TAG_BYTES: usize = 16;
+
+/// What is sealed within that: base64 makes four characters of three bytes.
+const CONTENT_MAX_BYTES: usize = STATE_MAX_BYTES / 4 * 3 - NONCE_BYTES - TAG_BYTES;
+
 /// Seals and opens states.
 pub struct Sealer {
     keys: Arc<Keyring>,
@@ -74,23 +79,23 @@ impl Sealer {
             id,
             left: Some(left),
         };
-        let state = self.close(binding, &content);
-        if state.len() <= STATE_MAX_BYTES {
-            return Ok(state);
+        let encoded = content.encode();
+        if encoded.len() <= CONTENT_MAX_BYTES {
+            return Ok(self.close(binding, &encoded));
         }
         if let Some(Left::State(saved)) = content.left.take() {
             let round = round_name(binding, &content);
             let kept = service.keep_round(&round, form::encode_saved(&saved));
             kept.await?;
         }
-        Ok(self.close(binding, &content))
+        Ok(self.close(binding, &content.encode()))
     }
 
     /// Opens what a client sent back.
-    pub fn open(
+    pub async fn open(
         &self,
         service: &Service,
-        binding: &Binding,
+        binding: &Binding<'_>,
         state: &str,
     ) -> Result<Earlier, Refusal> {
         let content = self.read(binding, state)?;
@@ -98,7 +103,7 @@ impl Sealer {
         let left = match content.left {
             Some(left) => left,
             None => {
-                let kept = service.kept_round(&round)?;
+                let kept = service.kept_round(&round).await?;
                 let saved = kept.and_then(|bytes| form::decode_saved(&bytes));
                 Left::State(saved.ok_or(RoundError::Lost)?)
             }
@@ -125,7 +130,7 @@ impl Sealer {
         Ok(content)
     }
 
-    fn close(&self, binding: &Binding, content: &Content) -> String {
+    fn close(&self, binding: &Binding, encoded: &[u8]) -> String {
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce).expect("the system's source of randomness works");
         let cipher = XChaCha20Poly1305::new(&self.keys.newest().into());
@@ -133,7 +138,7 @@ impl Sealer {
             .encrypt(
                 &XNonce::from(nonce),
                 Payload {
-                    msg: &content.encode(),
+                    msg: encoded,
                     aad: &binding.digest(),
                 },
             )

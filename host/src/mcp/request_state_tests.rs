@@ -31,7 +31,8 @@ fn content(sealer: &Sealer, left: Left) -> Content {
 }
 
 fn seal(sealer: &Sealer, binding: &Binding) -> String {
-    sealer.close(binding, &content(sealer, Left::State(saved())))
+    let content = content(sealer, Left::State(saved()));
+    sealer.close(binding, &content.encode())
 }
 
 fn arguments(value: Value) -> Map<String, Value> {

@@ -1,10 +1,11 @@
 //! From a place to an end: starts runs, watches over them, and writes how they ended.
 
+use std::error::Error;
+use std::pin::pin;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio::time::Instant;
 use tracing::{Instrument, error, warn};
 
 use super::journal::{DurableJournal, Journal, MemoryJournal};
@@ -17,9 +18,6 @@ use crate::task::{
     Attempt, Ending, Event, InputRequest, Interruption, Phase, RpcError, Task, TaskKey, TenantId,
     Trace,
 };
-
-/// JSON-RPC's "internal error".
-const INTERNAL_ERROR: i32 = -32603;
 
 /// A call that runs. Whoever drops it before the outcome stops the tool, unless it is a task by then.
 pub struct StartedCall {
@@ -119,25 +117,43 @@ impl Scheduler {
         responses: Map<String, Value>,
     ) -> Result<StartedCall, StartError> {
         let place = self.take_call_place(&submission.tenant).await?;
-        if let Some(round) = round.filter(|_| !saved.steps.is_empty()) {
-            match self.0.store.use_round(&round).await {
-                Ok(()) => {}
-                Err(StoreError::RoundUsed) => return Err(RoundError::Used.into()),
-                Err(error) => return Err(error.into()),
-            }
-        }
         let (reply, outcome) = oneshot::channel();
-        let call = call_of(&submission);
+        let round = round.filter(|_| !saved.steps.is_empty());
         let journal = MemoryJournal {
             saved,
             asks,
             responses,
             asked: Vec::new(),
         };
+        let call = call_of(&submission);
         let caller = Some((reply, place));
         let run = Run::new(self.clone(), submission, Journal::Memory(journal), caller);
-        self.0.tracker.spawn(self.clone().drive(run.clone(), call));
-        Ok(StartedCall { run, outcome })
+        let started = StartedCall { run, outcome };
+        let Some(round) = round else {
+            self.spawn_call(&started, call);
+            return Ok(started);
+        };
+        let scheduler = self.clone();
+        // A client that goes away must not leave a round marked whose run never began.
+        let marked = self.0.tracker.spawn(async move {
+            match scheduler.0.store.use_round(&round).await {
+                Ok(()) => {}
+                Err(StoreError::RoundUsed) => return Err(RoundError::Used.into()),
+                Err(StoreError::RoundOver) => return Err(RoundError::Lost.into()),
+                Err(error) => return Err(error.into()),
+            }
+            scheduler.spawn_call(&started, call);
+            Ok(started)
+        });
+        marked.await.unwrap_or_else(|error| {
+            error!(%error, "marking a round panicked");
+            Err(StoreError::Closed.into())
+        })
+    }
+
+    fn spawn_call(&self, started: &StartedCall, call: Call) {
+        let run = started.run.clone();
+        self.0.tracker.spawn(self.clone().drive(run, call));
     }
 
     pub(super) async fn take_call_place(&self, tenant: &TenantId) -> Result<CallPlace, StartError> {
@@ -174,7 +190,7 @@ impl Scheduler {
                 return self.leave_place(&key.tenant);
             }
             Err(UpdateError::Store(error)) => {
-                error!(task = %key.id, %error, "a task could not be claimed");
+                error!(task = %key.id, error = &error as &dyn Error, "a task could not be claimed");
                 return self.leave_place(&key.tenant);
             }
         };
@@ -184,7 +200,7 @@ impl Scheduler {
                 "the call's arguments are missing from the store; call the tool again".into()
             }
             Err(error) => {
-                error!(task = %key.id, %error, "a task's arguments could not be read");
+                error!(task = %key.id, error = &error as &dyn Error, "a task's arguments could not be read");
                 match error {
                     StoreError::Damaged { .. } => error.to_string(),
                     _ => {
@@ -197,7 +213,7 @@ impl Scheduler {
         // It is claimed by now, so nobody else will end it (I8).
         let event = failed(task.attempt, missing);
         if let Err(error) = self.0.store.update(&key, event).await {
-            error!(task = %key.id, %error, "a task could not be failed");
+            error!(task = %key.id, error = &error as &dyn Error, "a task could not be failed");
         }
         self.leave_place(&key.tenant);
     }
@@ -269,10 +285,10 @@ impl Scheduler {
     }
 
     async fn watch_over(self, run: Run, call: Call) {
-        let mut saved = None;
         let mut progress = run.watch_progress();
-        let interval = self.0.limits.save_interval;
-        let mut save_at = Instant::now() + interval;
+        let (working, over) = oneshot::channel();
+        // Beside the rest: a save that waits for the disk must not keep a cancel from its run.
+        let mut saving = pin!(run.save_until(over));
         let mut work = self.0.runner.run(call, run.clone());
         let end = loop {
             tokio::select! {
@@ -280,14 +296,12 @@ impl Scheduler {
                 () = run.overdue() => run.kill(),
                 () = run.show(&mut progress) => {}
                 () = run.show_updates() => {}
-                () = tokio::time::sleep_until(save_at) => {
-                    run.save(&mut saved).await;
-                    save_at = Instant::now() + interval;
-                }
+                () = &mut saving => {}
             }
         };
         run.publish_updates();
-        run.save(&mut saved).await;
+        drop(working);
+        saving.await;
         self.finish(&run, end).await;
     }
 
@@ -319,6 +333,7 @@ impl Scheduler {
             Journal::Memory(_) | Journal::Closed => run.reply(CallOutcome::Ended(end)),
         }
         run.release_place();
+        run.waiting_place().take();
         self.0.run_ended.notify_waiters();
     }
 
@@ -340,7 +355,11 @@ impl Scheduler {
         )) = &stored
         {
             // The store goes on, so the task must not be left without an end (I8).
-            warn!(task = %durable.key.id, %error, "the end of a run could not be stored as it is");
+            warn!(
+                task = %durable.key.id,
+                error = error as &dyn Error,
+                "the end of a run could not be stored as it is"
+            );
             let message = format!("the tool's end could not be stored: {error}");
             let event = failed(durable.attempt, message);
             stored = self.0.store.update(&durable.key, event).await;
@@ -350,7 +369,7 @@ impl Scheduler {
             // Parked, or superseded: the task is somebody else's by now (I2).
             Err(UpdateError::Rejected(_) | UpdateError::Unknown) => None,
             Err(UpdateError::Store(error)) => {
-                error!(task = %durable.key.id, %error, "the end of a run could not be stored");
+                error!(task = %durable.key.id, error = &error as &dyn Error, "the end of a run could not be stored");
                 None
             }
         }
@@ -367,11 +386,7 @@ fn as_stored(end: RunEnd, task: Option<&Task>) -> RunEnd {
 }
 
 fn failed(attempt: Attempt, message: String) -> Event {
-    let error = RpcError {
-        code: INTERNAL_ERROR,
-        message,
-        data: None,
-    };
+    let error = RpcError::internal(message);
     Event::Failed { attempt, error }
 }
 

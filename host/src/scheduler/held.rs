@@ -54,6 +54,24 @@ pub(super) struct Waiting {
     answered: oneshot::Sender<Map<String, Value>>,
 }
 
+/// One of a tenant's places among the runs that wait; left when dropped.
+pub(super) struct WaitingPlace {
+    scheduler: Scheduler,
+    tenant: TenantId,
+}
+
+impl Drop for WaitingPlace {
+    fn drop(&mut self) {
+        let mut state = self.scheduler.lock();
+        if let Some(count) = state.waiting_places.get_mut(&self.tenant) {
+            *count -= 1;
+            if *count == 0 {
+                state.waiting_places.remove(&self.tenant);
+            }
+        }
+    }
+}
+
 impl Scheduler {
     /// Goes on with a call whose instance waits.
     pub async fn resume_round(
@@ -92,24 +110,8 @@ impl Scheduler {
         is_own.then(|| waiting.remove(&held.number)).flatten()
     }
 
-    fn add_waiting(
-        &self,
-        run: &Run,
-    ) -> Result<(HeldRound, oneshot::Receiver<Map<String, Value>>), InputError> {
-        let tenant = &run.0.submission.tenant;
+    fn add_waiting(&self, run: &Run) -> (HeldRound, oneshot::Receiver<Map<String, Value>>) {
         let mut state = self.lock();
-        let of_tenant = state
-            .waiting
-            .values()
-            .filter(|waiting| waiting.run.0.submission.tenant == *tenant)
-            .count();
-        let max = self.0.limits.tenant_rounds_held_max;
-        if of_tenant >= max {
-            return Err(InputError::Unsupported(format!(
-                "{max} calls of this tenant wait for answers in memory, which is the limit; answer \
-                 some, or call the tool with the Tasks extension"
-            )));
-        }
         state.rounds += 1;
         let number = state.rounds;
         let (answered, answer) = oneshot::channel();
@@ -121,11 +123,39 @@ impl Scheduler {
             number,
             until,
         };
-        Ok((held, answer))
+        (held, answer)
     }
 }
 
 impl Run {
+    /// Takes one of the tenant's places among the runs that wait, until the run ends: one that
+    /// waited once is not refused in a later round, which would be after it did something.
+    fn take_waiting_place(&self) -> Result<(), InputError> {
+        let mut place = self.waiting_place();
+        if place.is_some() {
+            return Ok(());
+        }
+        let scheduler = &self.0.scheduler;
+        let tenant = self.tenant();
+        let mut state = scheduler.lock();
+        let count = state.waiting_places.get(tenant).copied();
+        let count = count.unwrap_or_default();
+        let max = scheduler.0.limits.tenant_rounds_held_max;
+        if count >= max {
+            return Err(InputError::Unsupported(format!(
+                "{max} calls of this tenant wait for answers in memory, which is the limit; answer \
+                 some, or call the tool with the Tasks extension"
+            )));
+        }
+        state.waiting_places.insert(tenant.clone(), count + 1);
+        drop(state);
+        *place = Some(WaitingPlace {
+            scheduler: scheduler.clone(),
+            tenant: tenant.clone(),
+        });
+        Ok(())
+    }
+
     /// Hands the questions to the caller and waits for the next round, with the instance in memory
     /// (I6), until all of `requests` are answered.
     pub(super) async fn ask_held(
@@ -133,15 +163,14 @@ impl Run {
         requests: &[InputRequest],
         mut missing: Vec<InputRequest>,
     ) -> Result<Result<Vec<Answer>, InputError>, Abandoned> {
-        let _held = match self.hold() {
+        let scheduler = &self.0.scheduler;
+        let held = self.take_waiting_place().and_then(|()| self.hold());
+        let _held = match held {
             Ok(held) => held,
             Err(error) => return Ok(Err(error)),
         };
         loop {
-            let (held, answer) = match self.0.scheduler.add_waiting(self) {
-                Ok(waiting) => waiting,
-                Err(error) => return Ok(Err(error)),
-            };
+            let (held, answer) = scheduler.add_waiting(self);
             self.release_place();
             self.reply(CallOutcome::Asks(missing, Left::Held(held)));
             let Some(responses) = self.next_round(held, answer).await else {
@@ -193,5 +222,16 @@ impl Run {
 impl Scheduler {
     pub(super) fn waiting_rounds(&self) -> usize {
         self.lock().waiting.len()
+    }
+
+    /// A run leaves its place just after it has answered its caller.
+    pub(super) async fn until_no_call_waits(&self) {
+        loop {
+            let ended = self.0.run_ended.notified();
+            if self.lock().waiting_places.is_empty() {
+                return;
+            }
+            ended.await;
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What a run remembers: in memory while it is a plain call, in the store once it is a task.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
@@ -306,15 +307,17 @@ impl DurableJournal {
         }
     }
 
-    /// Saves how far the run is; without it only less is shown.
-    pub async fn save_progress(&self, progress: &Progress) {
+    /// Saves how far the run is; without it only less is shown. False when it was not saved.
+    pub async fn save_progress(&self, progress: &Progress) -> bool {
         let event = Event::Progressed {
             attempt: self.attempt,
             progress: progress.clone(),
         };
-        if let Err(error) = self.store.update(&self.key, event).await {
-            debug!(%error, "progress was not saved");
+        let saved = self.store.update(&self.key, event).await;
+        if let Err(error) = &saved {
+            debug!(error = error as &dyn Error, "progress was not saved");
         }
+        saved.is_ok()
     }
 
     /// Asks; a key that this run asked before must be the same question (I7).
@@ -390,7 +393,7 @@ impl DurableJournal {
         let written =
             tokio::task::spawn_blocking(move || journal.store.append_log(&journal.key, &text));
         if let Ok(Err(error)) = written.await {
-            warn!(task = %self.key.id, %error, "guest output was not kept");
+            warn!(task = %self.key.id, error = &error as &dyn Error, "guest output was not kept");
         }
     }
 
@@ -402,7 +405,7 @@ impl DurableJournal {
         match error {
             UpdateError::Rejected(_) | UpdateError::Unknown => {}
             UpdateError::Store(error) => {
-                error!(task = %self.key.id, %error, "a run is given up");
+                error!(task = %self.key.id, error = &error as &dyn Error, "a run is given up");
                 if let StoreError::Damaged { .. } = error {
                     // The first damage that is met ends the run.
                     self.damage.get_or_init(|| error.to_string());

@@ -1,6 +1,8 @@
 //! A result that is too large for one message is kept with its task, before anyone hears of it (I1).
 //! A call that is no task becomes one for it, which has ended when its caller has the answer.
 
+use std::error::Error;
+
 use tracing::warn;
 
 use super::RunEnd;
@@ -8,13 +10,11 @@ use super::run::Run;
 use crate::store::{StoreError, UpdateError};
 use crate::task::{LargeResult, RpcError};
 
-/// JSON-RPC's "internal error".
-const INTERNAL_ERROR: i32 = -32603;
-
 impl Run {
-    /// Keeps the parts; the end says where they are, or why they could not be kept.
+    /// Keeps the parts; the end says where they are, or why they could not be kept. A call whose
+    /// caller is gone leaves nothing behind.
     pub(super) async fn keep_large(&self, large: LargeResult) -> RunEnd {
-        if let Err(error) = self.store_silently().await {
+        if let Err(error) = self.store_returned().await {
             return not_kept(&error);
         }
         let Some(durable) = self.0.journal.lock().await.durable().cloned() else {
@@ -33,7 +33,10 @@ impl Run {
 }
 
 fn not_kept(error: &StoreError) -> RunEnd {
-    warn!(%error, "a large result could not be kept");
+    warn!(
+        error = error as &dyn Error,
+        "a large result could not be kept"
+    );
     // The words of these name no path, and say what helps.
     let why = match error {
         StoreError::DiskFull { .. }
@@ -41,11 +44,7 @@ fn not_kept(error: &StoreError) -> RunEnd {
         | StoreError::TooManyResults { .. } => error.to_string(),
         _ => "the task store is not available; call again later".to_owned(),
     };
-    RunEnd::Failed(RpcError {
-        code: INTERNAL_ERROR,
-        message: format!(
-            "the tool returned more than one message holds, and it was not kept: {why}"
-        ),
-        data: None,
-    })
+    RunEnd::Failed(RpcError::internal(format!(
+        "the tool returned more than one message holds, and it was not kept: {why}"
+    )))
 }

@@ -2,12 +2,14 @@
 //! *when* a tool runs; what a run changes is decided by `task::apply`, how it runs by a [`Runner`].
 
 mod ask;
+mod drain;
 mod drive;
 mod held;
 mod journal;
 mod large;
 mod message;
 mod queue;
+mod recover;
 mod run;
 #[cfg(test)]
 mod simulation;
@@ -22,11 +24,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use futures_util::{StreamExt, stream};
 use thiserror::Error;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::task::TaskTracker;
-use tracing::{error, info};
+use tracing::error;
 
 pub use ask::InputError;
 pub use drive::{CallOutcome, StartedCall};
@@ -42,8 +43,8 @@ use crate::clock::Clock;
 use crate::notify::{Notifier, ResourceKey};
 use crate::store::{Store, StoreError, UpdateError};
 use crate::task::{
-    Answer, CallResult, Event, InputKey, Interruption, LargeResult, Phase, Progress, Rejected,
-    RpcError, Task, TaskId, TaskKey, TenantId, ToolRef,
+    Answer, CallResult, Event, InputKey, LargeResult, Phase, Progress, Rejected, RpcError, Task,
+    TaskId, TaskKey, TenantId, ToolRef,
 };
 use held::Waiting;
 use queue::FairQueue;
@@ -203,6 +204,8 @@ struct State {
     calls: HashMap<TenantId, usize>,
     /// Runs that wait for the next round of their call, by number.
     waiting: BTreeMap<u64, Waiting>,
+    /// How many runs a tenant has that wait so or did, and have not ended.
+    waiting_places: HashMap<TenantId, usize>,
     /// Rounds that waited so far.
     rounds: u64,
 }
@@ -232,6 +235,7 @@ impl Scheduler {
             runs: BTreeMap::new(),
             calls: HashMap::new(),
             waiting: BTreeMap::new(),
+            waiting_places: HashMap::new(),
             rounds: 0,
         };
         Scheduler(Arc::new(Inner {
@@ -253,63 +257,6 @@ impl Scheduler {
             new_id,
             limits,
         }))
-    }
-
-    /// Recovers what an earlier process left, then begins to run and sweep.
-    pub async fn start(&self) -> Result<(), StoreError> {
-        self.recover().await?;
-        self.0.tracker.spawn(self.clone().sweep_until_drained());
-        Ok(())
-    }
-
-    /// The runs a dead process had are interrupted by a crash: the store's directory is locked, so
-    /// nobody else can hold their leases.
-    async fn recover(&self) -> Result<(), StoreError> {
-        const UPDATES_AT_ONCE: usize = 256;
-        let interrupted = self.0.store.running()?;
-        let count = interrupted.len();
-        stream::iter(interrupted)
-            .map(|key| async move {
-                let task = match self.0.store.get(&key) {
-                    Ok(Some(task)) => task,
-                    Ok(None) => return Ok(()),
-                    // It can't be brought to an end, and must not keep the others from going on.
-                    Err(error @ StoreError::Record(_)) => {
-                        error!(
-                            task = %key.id, %error,
-                            "a task can't go on; stop the host and run `longshore store check`"
-                        );
-                        return Ok(());
-                    }
-                    Err(error) => return Err(error),
-                };
-                let event = Event::Interrupted {
-                    attempt: task.attempt,
-                    cause: Interruption::Crash,
-                };
-                match self.0.store.update(&key, event).await {
-                    Ok(_) | Err(UpdateError::Unknown | UpdateError::Rejected(_)) => Ok(()),
-                    Err(UpdateError::Store(error)) => Err(error),
-                }
-            })
-            .buffer_unordered(UPDATES_AT_ONCE)
-            .fold(Ok(()), |all, one| async { all.and(one) })
-            .await?;
-        let queued = self.0.store.queued()?;
-        if count + queued.len() > 0 {
-            info!(
-                interrupted = count,
-                queued = queued.len(),
-                "recovered tasks"
-            );
-        }
-        let mut state = self.lock();
-        for key in queued {
-            state.queue.push(key);
-        }
-        drop(state);
-        self.dispatch();
-        Ok(())
     }
 
     /// Stores a new task and sees to it that it runs. It is durable when this returns (I1).
@@ -427,47 +374,12 @@ impl Scheduler {
         }
     }
 
-    /// Stops what can be stopped without loss, waits up to `limit` for the rest, then interrupts it.
-    pub async fn drain(&self, limit: Duration) {
-        self.0.draining.send_replace(true);
-        for run in self.all_runs() {
-            run.drain();
-        }
-        let in_time = tokio::time::timeout(limit, self.until_no_run_is_live())
-            .await
-            .is_ok();
-        if !in_time {
-            self.0.store.end_waiting();
-            for run in self.all_runs() {
-                run.kill();
-            }
-            self.until_no_run_is_live().await;
-        }
-        self.0.tracker.close();
-        // Calls that are answered inline belong to the server, which waits for them by itself.
-        let _ = tokio::time::timeout(limit, self.0.tracker.wait()).await;
-    }
-
-    async fn until_no_run_is_live(&self) {
-        loop {
-            let ended = self.0.run_ended.notified();
-            if self.live_runs() == 0 {
-                return;
-            }
-            ended.await;
-        }
-    }
-
     /// A new name for a task of the tenant.
     fn new_key(&self, tenant: &TenantId) -> TaskKey {
         TaskKey {
             tenant: tenant.clone(),
             id: TaskId::from_random((self.0.new_id)()),
         }
-    }
-
-    fn all_runs(&self) -> Vec<Run> {
-        self.lock().runs.values().cloned().collect()
     }
 
     fn live(&self, key: &TaskKey) -> Option<Run> {

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tracing::error;
 
 use super::drive::{CallOutcome, CallPlace};
+use super::held::WaitingPlace;
 use super::journal::{DurableJournal, Journal, Note};
 use super::{Asks, Listener, Scheduler, StartError, Submission};
 use crate::store::StoreError;
@@ -47,6 +48,8 @@ pub(super) struct Shared {
     caller: Mutex<Option<oneshot::Sender<CallOutcome>>>,
     /// Held while the call is answered inline.
     place: Mutex<Option<CallPlace>>,
+    /// Held from the first time it waits for another round on.
+    waiting_place: Mutex<Option<WaitingPlace>>,
 }
 
 /// What the run has been told from outside.
@@ -227,6 +230,7 @@ impl Run {
             listener,
             caller: Mutex::new(caller),
             place: Mutex::new(place),
+            waiting_place: Mutex::default(),
         }))
     }
 
@@ -327,10 +331,20 @@ impl Run {
         lock(&self.0.caller).is_some()
     }
 
+    /// Whether there is somebody who can still hear it.
+    fn is_awaited(&self) -> bool {
+        let caller = lock(&self.0.caller);
+        caller.as_ref().is_some_and(|caller| !caller.is_closed())
+    }
+
     /// Leaves the place among the calls that are answered inline.
     pub(super) fn release_place(&self) {
         let place = lock(&self.0.place).take();
         drop(place);
+    }
+
+    pub(super) fn waiting_place(&self) -> MutexGuard<'_, Option<WaitingPlace>> {
+        lock(&self.0.waiting_place)
     }
 
     /// Turns the call into a task, durably, and tells the caller.
@@ -354,21 +368,30 @@ impl Run {
             let submission = &self.0.submission;
             self.0.scheduler.check_room(&submission.tenant)?;
         }
-        if let Some(task) = self.store(&mut journal).await? {
+        let recovery = self.0.submission.policy.recovery;
+        if let Some(task) = self.store(&mut journal, recovery).await? {
             self.reply(CallOutcome::Task(Box::new(task)));
         }
         Ok(())
     }
 
-    /// Stores the call as a task, of which its caller hears nothing: it waits for the end. Fine when
-    /// it is one already.
-    pub(super) async fn store_silently(&self) -> Result<(), StoreError> {
+    /// Stores a call whose tool has returned as a task, of which its caller hears nothing: it waits
+    /// for the end. Only that is missing, so nothing may run the tool again for it. Fine when it is
+    /// a task already; one that nobody waits for becomes none.
+    pub(super) async fn store_returned(&self) -> Result<(), StoreError> {
         let mut journal = self.0.journal.lock().await;
-        self.store(&mut journal).await.map(|_| ())
+        match self.is_awaited() {
+            true => self.store(&mut journal, Recovery::Fail).await.map(|_| ()),
+            false => Ok(()),
+        }
     }
 
-    /// The task a call has become; None when it was one before.
-    async fn store(&self, journal: &mut Journal) -> Result<Option<Task>, StoreError> {
+    /// The task a call has become, which is recovered in this way; None when it was one before.
+    async fn store(
+        &self,
+        journal: &mut Journal,
+        recovery: Recovery,
+    ) -> Result<Option<Task>, StoreError> {
         let Journal::Memory(memory) = &*journal else {
             return Ok(None);
         };
@@ -379,6 +402,7 @@ impl Run {
             true,
             scheduler.0.clock.now(),
         );
+        task.policy.recovery = recovery;
         if let Some(progress) = self.newest_progress() {
             task.message = Some(progress.message);
             (task.done, task.total) = (progress.done, progress.total);
@@ -404,11 +428,11 @@ impl Run {
         tokio::time::sleep(SHOW_INTERVAL).await;
     }
 
-    /// Tells whoever watches them of resources that changed, then rests as [`Run::show`] does.
     pub(super) fn listener(&self) -> MutexGuard<'_, Option<Listener>> {
         lock(&self.0.listener)
     }
 
+    /// Tells whoever watches them of resources that changed, then rests as [`Run::show`] does.
     pub(super) async fn show_updates(&self) {
         self.0.updates.notified().await;
         self.publish_updates();
@@ -419,8 +443,21 @@ impl Run {
         lock(&self.0.updated)
     }
 
+    /// Saves now and then while the tool works, and once more when `over` tells that it has ended.
+    pub(super) async fn save_until(&self, mut over: oneshot::Receiver<()>) {
+        let mut saved = None;
+        loop {
+            let interval = self.0.scheduler.0.limits.save_interval;
+            let is_over = tokio::time::timeout(interval, &mut over).await.is_ok();
+            self.save(&mut saved).await;
+            if is_over {
+                return;
+            }
+        }
+    }
+
     /// Saves what is shown: progress and output. Nobody waits for it to be durable.
-    pub(super) async fn save(&self, saved: &mut Option<Progress>) {
+    async fn save(&self, saved: &mut Option<Progress>) {
         let journal = self.0.journal.lock().await;
         let Some(durable) = journal.durable().cloned() else {
             return;
@@ -433,8 +470,8 @@ impl Run {
         let newest = self.newest_progress();
         if let Some(progress) = &newest
             && newest != *saved
+            && durable.save_progress(progress).await
         {
-            durable.save_progress(progress).await;
             *saved = newest;
         }
     }

@@ -1,6 +1,8 @@
 //! What a run reads and writes of its plugin's key-value state: always that of its own tenant and
 //! its own plugin (I4). A task that fails or is cancelled takes none of it back.
 
+use std::error::Error;
+
 use tracing::error;
 
 use super::run::{Abandoned, Run};
@@ -30,11 +32,9 @@ impl Run {
         let store = &self.0.scheduler.0.store;
         match store.change_state(self.state_owner(), change, quota).await {
             Ok(was_expected) => Ok(Ok(was_expected)),
-            Err(
-                error @ (StateError::TooManyKeys { .. }
-                | StateError::TooManyBytes { .. }
-                | StateError::Store(StoreError::DiskFull { .. })),
-            ) => Ok(Err(error.to_string())),
+            Err(error @ (StateError::TooManyKeys { .. } | StateError::TooManyBytes { .. })) => {
+                Ok(Err(error.to_string()))
+            }
             Err(StateError::Store(error)) => Err(given_up(error)),
         }
     }
@@ -48,6 +48,9 @@ impl Run {
 }
 
 fn given_up(error: StoreError) -> Abandoned {
-    error!(%error, "a plugin's state can't be read or written");
+    error!(
+        error = &error as &dyn Error,
+        "a plugin's state can't be read or written"
+    );
     Abandoned
 }

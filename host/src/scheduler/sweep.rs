@@ -1,5 +1,7 @@
 //! Deletes what has expired, in bounded slices, by the store's time-ordered indexes.
 
+use std::error::Error;
+
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tracing::{debug, error};
 
@@ -19,10 +21,16 @@ impl Scheduler {
                 _ = draining.wait_for(|draining| *draining) => return,
             }
             if let Err(error) = self.sweep().await {
-                error!(%error, "expired tasks could not be swept");
+                error!(
+                    error = &error as &dyn Error,
+                    "expired tasks could not be swept"
+                );
             }
             if let Err(error) = self.sweep_rounds().await {
-                error!(%error, "rounds that are over could not be swept");
+                error!(
+                    error = &error as &dyn Error,
+                    "rounds that are over could not be swept"
+                );
             }
         }
     }

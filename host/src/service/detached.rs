@@ -47,21 +47,22 @@ pub(super) struct Detachable {
 }
 
 impl Service {
-    /// Answers a task's questions from a round, one by one: what does not fit is asked again
+    /// Answers a task's questions from a round, each for itself: what does not fit is asked again
     /// (multi-round-trip requests, "Error Handling").
     pub(super) async fn answer_round(
         &self,
         key: &TaskKey,
         responses: &Map<String, Value>,
     ) -> Result<(), CallError> {
-        for (name, response) in responses {
-            let one = Map::from_iter([(name.clone(), response.clone())]);
-            match self.answer(&key.tenant, key.id.as_str(), &one).await {
-                Ok(()) | Err(TaskError::InvalidAnswer { .. }) => {}
-                Err(error) => return Err(gone(&error)),
-            }
-        }
-        Ok(())
+        let answer = async {
+            let task = self.find(&key.tenant, key.id.as_str())?;
+            let answers = self.read_answers(&task, responses)?;
+            let fitting = answers
+                .into_iter()
+                .filter_map(|(key, answer)| Some((key, answer.ok()?)));
+            self.record_answers(&task, fitting.collect()).await
+        };
+        answer.await.map_err(|error| gone(&error))
     }
 }
 
@@ -141,7 +142,10 @@ impl Detachable {
             return call.outcome().await;
         };
         // The work goes on, but not without its client.
-        warn!(%error, "a slow call could not become a task");
+        warn!(
+            error = &error as &dyn std::error::Error,
+            "a slow call could not become a task"
+        );
         self.standing.send_replace(Standing::WithClient);
         let mut progress = call.run.watch_progress();
         progress.mark_changed();
@@ -164,6 +168,8 @@ impl Detachable {
             let view = view.map_err(|error| gone(&error))?;
             match view.task.status() {
                 Status::Working => self.show(view),
+                // Answered while they were read; the change is told.
+                Status::InputRequired if view.requests.is_empty() => {}
                 Status::InputRequired => match &self.live {
                     None => {
                         let left = Left::Task(key.id.clone());

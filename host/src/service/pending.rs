@@ -89,7 +89,7 @@ impl PendingCall {
                 () = tokio::time::sleep(grace) => {
                     if let Err(error) = call.become_task().await {
                         // The work goes on; only the client has to wait for it.
-                        warn!(%error, "a slow call could not become a task");
+                        warn!(error = &error as &dyn std::error::Error, "a slow call could not become a task");
                     }
                     call.outcome().await
                 }

@@ -12,7 +12,7 @@ use crate::notify::Subscription;
 use crate::schema::{self, Mismatch};
 use crate::store::{StoreError, UpdateError};
 use crate::task::{
-    CallResult, InputKey, InputRequest, Progress, Status, Task, TaskId, TaskKey, TenantId,
+    Answer, CallResult, InputKey, InputRequest, Progress, Status, Task, TaskId, TaskKey, TenantId,
 };
 
 /// A task with what the wire shows beside its record.
@@ -55,19 +55,38 @@ impl Service {
         responses: &Map<String, Value>,
     ) -> Result<(), TaskError> {
         let task = self.find(tenant, id)?;
-        let mut answers = Vec::new();
-        for request in self.open_requests(&task)? {
-            let Some(response) = responses.get(request.key.as_str()) else {
-                continue;
-            };
-            let answer = schema::read_answer(&request.ask, response).map_err(|mismatch| {
-                TaskError::InvalidAnswer {
-                    key: request.key.to_string(),
-                    mismatch,
-                }
-            })?;
-            answers.push((request.key, answer));
-        }
+        let read = self.read_answers(&task, responses)?;
+        let answers = read.into_iter().map(|(key, answer)| match answer {
+            Ok(answer) => Ok((key, answer)),
+            Err(mismatch) => Err(TaskError::InvalidAnswer {
+                key: key.to_string(),
+                mismatch,
+            }),
+        });
+        let answers: Result<Vec<_>, TaskError> = answers.collect();
+        self.record_answers(&task, answers?).await
+    }
+
+    /// What the responses say to the task's open questions.
+    pub(super) fn read_answers(
+        &self,
+        task: &Task,
+        responses: &Map<String, Value>,
+    ) -> Result<Vec<(InputKey, Result<Answer, Mismatch>)>, TaskError> {
+        let open = self.open_requests(task)?.into_iter();
+        let answers = open.filter_map(|request| {
+            let response = responses.get(request.key.as_str())?;
+            let answer = schema::read_answer(&request.ask, response);
+            Some((request.key, answer))
+        });
+        Ok(answers.collect())
+    }
+
+    pub(super) async fn record_answers(
+        &self,
+        task: &Task,
+        answers: Vec<(InputKey, Answer)>,
+    ) -> Result<(), TaskError> {
         if answers.is_empty() {
             return Ok(());
         }
@@ -182,7 +201,10 @@ impl Service {
 }
 
 pub(super) fn unavailable(error: StoreError) -> TaskError {
-    warn!(%error, "a task could not be read or changed");
+    warn!(
+        error = &error as &dyn std::error::Error,
+        "a task could not be read or changed"
+    );
     TaskError::Unavailable(match error {
         // Their own words name no path, and tell the client whether to try again.
         StoreError::Damaged { .. } | StoreError::NoRoom => error.to_string(),

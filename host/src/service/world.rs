@@ -106,13 +106,13 @@ impl Service {
         if let Wanted::Resource { uri } = &request.wanted
             && let Some(part) = PartUri::parse(uri)
         {
-            return self.read_part(&request.tenant, uri, &part);
+            return self.read_part(&request.tenant, uri, &part).await;
         }
         let snapshot = self.0.catalog.snapshot();
         let is_completion = matches!(request.wanted, Wanted::Completion { .. });
         let routed = route(&snapshot, request.wanted)?;
         if is_completion && !routed.plugin.component.completes() {
-            return Ok(answered(NO_SUGGESTIONS));
+            return Ok(answered(NO_SUGGESTIONS.to_owned()));
         }
         let asks = match request.live {
             _ if is_completion => {
@@ -168,7 +168,7 @@ impl Service {
     }
 
     /// A part of a large result. I4: what is not there and what is another tenant's look the same.
-    fn read_part(
+    async fn read_part(
         &self,
         tenant: &TenantId,
         uri: &str,
@@ -180,11 +180,17 @@ impl Service {
             _ => unknown(),
         };
         let task = self.find(tenant, part.task.as_str()).map_err(refused)?;
-        let found = self.0.store.part(&task.key, part.part);
-        let found = found.map_err(tasks::unavailable).map_err(refused)?;
         // What a run left that has not ended well is no result.
-        let part = found.filter(|_| task.status() == Status::Completed);
-        Ok(answered(&contents(uri, part.ok_or_else(unknown)?)))
+        if task.status() != Status::Completed {
+            return Err(unknown());
+        }
+        let (key, number, name) = (task.key, part.part, uri.to_owned());
+        let read = self.read_file(move |store| {
+            let part = store.part(&key, number)?;
+            Ok(part.map(|part| contents(&name, part)))
+        });
+        let found = read.await.map_err(tasks::unavailable).map_err(refused)?;
+        Ok(answered(found.ok_or_else(unknown)?))
     }
 
     /// Follows those of `uris` that a plugin serves, for the tenant.
@@ -219,13 +225,13 @@ fn contents(uri: &str, part: ResultPart) -> String {
     json!({ "contents": [one] }).to_string()
 }
 
-fn answered(json: &str) -> PendingCall {
+fn answered(json: String) -> PendingCall {
     PendingCall {
         progress: watch::Sender::new(None).subscribe(),
         is_fallback: false,
         standing: Standing::with_client(),
         state: Pending::Answered(Some(CallResult {
-            json: json.to_owned(),
+            json,
             is_error: false,
         })),
     }

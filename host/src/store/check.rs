@@ -1,16 +1,17 @@
-//! Compares what the store's records say with each other and with the files. It reads and repairs
-//! nothing: what a crash may leave is deleted at the next start, everything else is a problem for
-//! an operator.
+//! Compares what the store's records say with each other and with the files. It only reads, and
+//! repairs nothing: what a crash may leave is deleted at the next start, everything else is a problem
+//! for an operator. (The database itself tidies its own file whenever it is opened.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::bodies::{Bodies, file_name};
-use super::codec::decode_task;
+use super::codec::{self, decode_task};
 use super::error::{BodyError, Damage};
 use super::keys::{self, Family, Slot, SlotName};
 use super::logs::Logs;
 use super::offline::Offline;
+use super::quota::read_count;
 use super::records::Records;
 use super::state;
 use super::{OpenError, StoreError};
@@ -179,13 +180,18 @@ fn check_task(records: &Records, task: &Task, report: &mut Report) -> Result<(),
 }
 
 fn check_bodies(records: &Records, bodies: &Bodies, report: &mut Report) -> Result<(), StoreError> {
+    let mut parts = PartSums::default();
     for family in keys::BODIES {
         for entry in records.scan(family) {
             let (name, value) = entry?;
             let Some((_, Some(key))) = keys::read(&name) else {
                 continue;
             };
-            let damage = match bodies.read(&key, &value) {
+            let body = bodies.read(&key, &value);
+            if let Some(SlotName::Slot(Slot::Part(number))) = SlotName::read(&name, &key) {
+                parts.add(&key, number, body.as_deref().ok());
+            }
+            let damage = match body {
                 Ok(_) => continue,
                 Err(BodyError::Damaged(damage)) => damage,
                 Err(BodyError::File(error)) => return Err(error.into()),
@@ -201,6 +207,7 @@ fn check_bodies(records: &Records, bodies: &Bodies, report: &mut Report) -> Resu
             });
         }
     }
+    parts.compare(report);
     for key in bodies.tasks()? {
         let mut named = BTreeSet::new();
         for prefix in keys::bodies(&key) {
@@ -216,6 +223,47 @@ fn check_bodies(records: &Records, bodies: &Bodies, report: &mut Report) -> Resu
         }
     }
     Ok(())
+}
+
+/// What the parts of results hold, by task, beside what their heads say they do.
+#[derive(Default)]
+struct PartSums(BTreeMap<TaskKey, PartSum>);
+
+#[derive(Default)]
+struct PartSum {
+    head: Option<u64>,
+    bytes: u64,
+    /// What can't be read is told of where it is met, and can't be compared.
+    has_unreadable: bool,
+}
+
+impl PartSums {
+    fn add(&mut self, key: &TaskKey, number: u32, body: Option<&[u8]>) {
+        let sum = self.0.entry(key.clone()).or_default();
+        if number == 0 {
+            sum.head = body.map(read_count);
+            sum.has_unreadable |= body.is_none();
+            return;
+        }
+        match body.map(|bytes| codec::decode_part(bytes.to_vec())) {
+            Some(Ok(part)) => sum.bytes += part.size_bytes() as u64,
+            _ => sum.has_unreadable = true,
+        }
+    }
+
+    fn compare(self, report: &mut Report) {
+        for (key, sum) in self.0 {
+            if !sum.has_unreadable && sum.head != Some(sum.bytes) {
+                report.tell(Problem::MissingRecord, || {
+                    let (found, due) = (sum.bytes, sum.head.unwrap_or_default());
+                    format!(
+                        "task {}: the parts of its result have {found} bytes, and {due} were written",
+                        shown(&key)
+                    )
+                });
+            }
+        }
+    }
 }
 
 fn check_logs(records: &Records, logs: &Logs, report: &mut Report) -> Result<(), StoreError> {

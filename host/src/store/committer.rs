@@ -9,6 +9,7 @@ use super::bodies::Body;
 use super::core::Core;
 use super::draft::{Draft, Finished, Garbage};
 use super::keys::Slot;
+use super::quota::Taken;
 use super::rounds::RoundChange;
 use super::state::{StateCommand, StateError};
 use super::{StoreError, UpdateError};
@@ -42,6 +43,7 @@ pub(super) enum Command {
     Parts {
         key: TaskKey,
         attempt: Attempt,
+        counted: Taken,
         bodies: Vec<(Slot, Body)>,
         reply: oneshot::Sender<Result<Task, UpdateError>>,
     },
@@ -117,7 +119,10 @@ impl Committer {
         }
         let finished = draft.finish();
         let outcome = match failure {
-            Some(error) => Err(error),
+            Some(error) => {
+                finished.quota.undo();
+                Err(error)
+            }
             None => self.write(finished),
         };
         match outcome {
@@ -137,8 +142,12 @@ impl Committer {
         if finished.writes.is_empty() {
             return Ok(finished.garbage);
         }
-        self.core
-            .commit(finished.writes, &finished.changes, finished.state)?;
+        let (writes, changes) = (finished.writes, &finished.changes);
+        if let Err(error) = self.core.commit(writes, changes, finished.state) {
+            finished.quota.undo();
+            return Err(error);
+        }
+        finished.quota.apply();
         for change in &finished.changes {
             self.notifier.publish(&change.key);
         }
@@ -295,15 +304,16 @@ fn decide(draft: &mut Draft<'_>, command: Command, now: Timestamp) -> Option<(bo
         Command::Parts {
             key,
             attempt,
+            counted,
             bodies,
             reply,
         } => {
-            let outcome = draft.parts(&key, attempt, bodies);
+            let outcome = draft.parts(&key, attempt, counted, bodies);
             let decided = Decided::Updated(reply, Box::new(outcome));
             Some((draft.has_written(&key), decided))
         }
         Command::Round { key, change, reply } => {
-            let outcome = draft.round(&key, change);
+            let outcome = draft.round(&key, change, now);
             Some((draft.has_written(&key), Decided::Done(reply, outcome)))
         }
         Command::Stop => None,

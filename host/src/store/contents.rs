@@ -9,7 +9,7 @@ use super::room::WhenFull;
 use super::{NewTask, StoredInput};
 use crate::task::{Event, Interruption, Task};
 
-/// What an event does while the disk is full. One that comes from a run goes on when there is room
+/// What an event does while the disk is full. One that a run waits for goes on when there is room
 /// again; a client is better told at once, and so is whoever starts a host.
 pub(super) fn when_full(event: &Event) -> WhenFull {
     match event {
@@ -18,9 +18,10 @@ pub(super) fn when_full(event: &Event) -> WhenFull {
         | Event::Interrupted {
             cause: Interruption::Crash,
             ..
-        } => WhenFull::Refuse,
+        }
+        // Whoever saves it watches over the run, and can't wait; it is saved again soon.
+        | Event::Progressed { .. } => WhenFull::Refuse,
         Event::Claimed
-        | Event::Progressed { .. }
         | Event::Checkpointed { .. }
         | Event::StepRecorded { .. }
         | Event::Referenced { .. }

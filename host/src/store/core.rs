@@ -1,6 +1,6 @@
 //! The open store without its front: what the committer's thread and readers share.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +27,9 @@ use crate::task::{Task, TaskKey, TenantId};
 /// A checkpoint may be replaced while its file is being read; the next one is there then.
 const READ_TRIES: u32 = 5;
 
+/// Damaged tasks told one by one; `store check` tells of all.
+const DAMAGED_TOLD_MAX: usize = 100;
+
 pub(super) struct Core {
     pub(super) records: Records,
     pub(super) bodies: Bodies,
@@ -47,6 +50,8 @@ pub(super) struct Core {
     unfinished_max: usize,
     /// Why nothing is written any more.
     failure: OnceLock<StoreError>,
+    /// Damaged tasks that the log has.
+    told: Mutex<BTreeSet<TaskKey>>,
     /// Last, so that it is given up after the database is closed.
     _lock: File,
 }
@@ -96,6 +101,7 @@ impl Core {
             in_flight: RwLock::default(),
             usages: Usages::default(),
             failure: OnceLock::new(),
+            told: Mutex::default(),
             bodies,
             records,
             room: Room::new(disk),
@@ -131,6 +137,7 @@ impl Core {
             bodies,
             unfinished_max,
             failure: OnceLock::new(),
+            told: Mutex::default(),
             records,
             _lock: File::open(directory).unwrap(),
         }
@@ -260,6 +267,18 @@ impl Core {
         self.failure.get()
     }
 
+    /// Says once that a task's record can't be read, of those who list tasks again and again.
+    pub(super) fn tell_damaged(&self, key: &TaskKey, error: &StoreError) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < DAMAGED_TOLD_MAX && told.insert(key.clone()) {
+            tracing::error!(
+                task = %key.id,
+                error = error as &dyn std::error::Error,
+                "a task can't be read and is left out; stop the host and run `longshore store check`"
+            );
+        }
+    }
+
     pub(super) fn unfinished(&self, tenant: &TenantId) -> usize {
         self.counts().get(tenant).copied().unwrap_or_default()
     }
@@ -281,7 +300,7 @@ impl Core {
         let mut counts = self.counts();
         for change in changes {
             let tenant = &change.key.tenant;
-            match (is_unfinished(&change.before), is_unfinished(&change.after)) {
+            match (change.was_unfinished, is_unfinished(&change.after)) {
                 (false, true) => *counts.entry(tenant.clone()).or_default() += 1,
                 (true, false) => {
                     if let Some(count) = counts.get_mut(tenant) {

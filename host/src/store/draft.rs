@@ -8,12 +8,12 @@ use super::bodies::Body;
 use super::codec::{decode_task, encode_task};
 use super::core::{Core, is_unfinished};
 use super::keys::{self, Slot};
+use super::quota::QuotaDraft;
 use super::records::Writes;
-use super::rounds::{MARK_BYTES, RoundChange, read_count};
 use super::state::StateDraft;
 use super::{StoreError, UpdateError};
 use crate::clock::Timestamp;
-use crate::task::{Attempt, Event, Phase, Rejected, Task, TaskKey, TenantId, apply};
+use crate::task::{Event, Task, TaskKey, TenantId, apply};
 
 /// What a task's record may hold, bytes. Its texts come from tools, and whoever takes them in
 /// bounds them; this keeps the engine's nodes small if somebody does not.
@@ -24,16 +24,19 @@ pub(super) struct Draft<'a> {
     pub(super) core: &'a Core,
     pub(super) writes: Writes,
     pub(super) state: StateDraft,
+    pub(super) quota: QuotaDraft,
     tasks: HashMap<TaskKey, Entry>,
     /// Rounds that a command of this draft changes.
-    rounds: HashSet<TaskKey>,
+    pub(super) rounds: HashSet<TaskKey>,
     /// How many unfinished tasks more a tenant will have.
     growth: HashMap<TenantId, isize>,
-    garbage: Vec<Garbage>,
+    pub(super) garbage: Vec<Garbage>,
 }
 
 /// A task that a command of this draft looked at.
 struct Entry {
+    /// Whether it counts as unfinished while the draft is not committed.
+    was_unfinished: bool,
     committed: Option<Task>,
     newest: Option<Task>,
     is_written: bool,
@@ -42,6 +45,8 @@ struct Entry {
 /// A task this draft changes: as it is committed now, and as it will be.
 pub(super) struct Change {
     pub(super) key: TaskKey,
+    /// Also known of one whose record can't be read.
+    pub(super) was_unfinished: bool,
     pub(super) before: Option<Task>,
     pub(super) after: Option<Task>,
 }
@@ -58,6 +63,7 @@ pub(super) struct Finished {
     pub(super) changes: Vec<Change>,
     pub(super) garbage: Vec<Garbage>,
     pub(super) state: StateDraft,
+    pub(super) quota: QuotaDraft,
 }
 
 impl<'a> Draft<'a> {
@@ -66,6 +72,7 @@ impl<'a> Draft<'a> {
             core,
             writes: Writes::new(),
             state: StateDraft::default(),
+            quota: QuotaDraft::default(),
             tasks: HashMap::new(),
             rounds: HashSet::new(),
             growth: HashMap::new(),
@@ -77,63 +84,6 @@ impl<'a> Draft<'a> {
     pub(super) fn has_written(&self, key: &TaskKey) -> bool {
         let task = self.tasks.get(key);
         task.is_some_and(|entry| entry.is_written) || self.rounds.contains(key)
-    }
-
-    /// Writes the parts of a result beside a task that `attempt` runs (I2).
-    pub(super) fn parts(
-        &mut self,
-        key: &TaskKey,
-        attempt: Attempt,
-        bodies: Vec<(Slot, Body)>,
-    ) -> Result<Task, UpdateError> {
-        let Some(task) = self.newest(key)?.cloned() else {
-            return Err(UpdateError::Unknown);
-        };
-        if task.phase != Phase::Running || task.attempt != attempt {
-            return Err(Rejected::StaleRun.into());
-        }
-        let record = encode_bounded(&task)?;
-        self.write(Some(&task), task.clone(), record, bodies)?;
-        Ok(task)
-    }
-
-    /// Changes what is kept of a round.
-    pub(super) fn round(&mut self, key: &TaskKey, change: RoundChange) -> Result<(), StoreError> {
-        match change {
-            RoundChange::Keep { at, bytes, body } => {
-                let value = body.into_value();
-                self.writes.insert(keys::round(key), Some(value));
-                self.count_round(key, at, bytes)?;
-            }
-            RoundChange::Use { at } => {
-                let name = keys::used(key);
-                if self.value(&name)?.is_some() {
-                    return Err(StoreError::RoundUsed);
-                }
-                self.writes.insert(name, Some(Vec::new()));
-                self.count_round(key, at, MARK_BYTES)?;
-            }
-            RoundChange::Remove { at } => {
-                for name in [
-                    keys::round(key),
-                    keys::used(key),
-                    keys::round_expiry(key, at),
-                ] {
-                    self.writes.insert(name, None);
-                }
-                self.garbage.push(Garbage::Task(key.clone()));
-            }
-        }
-        self.rounds.insert(key.clone());
-        Ok(())
-    }
-
-    fn count_round(&mut self, key: &TaskKey, at: Timestamp, bytes: u64) -> Result<(), StoreError> {
-        let name = keys::round_expiry(key, at);
-        let before = self.value(&name)?.map_or(0, |value| read_count(&value));
-        let sum = before.saturating_add(bytes);
-        self.writes.insert(name, Some(sum.to_be_bytes().to_vec()));
-        Ok(())
     }
 
     /// Whether the draft changes anybody's state.
@@ -194,16 +144,9 @@ impl<'a> Draft<'a> {
         };
         let mut doomed = BTreeSet::from([keys::task(key)]);
         doomed.extend(indexes);
+        self.free_parts(key)?;
         for prefix in keys::bodies(key) {
-            for entry in self.core.records.scan(&prefix) {
-                doomed.insert(entry?.0.to_vec());
-            }
-            let drafted = self.writes.range(prefix.clone()..);
-            doomed.extend(
-                drafted
-                    .map(|(key, _)| key.clone())
-                    .take_while(|key| key.starts_with(&prefix)),
-            );
+            doomed.extend(self.names_under(&prefix)?);
         }
         self.writes
             .extend(doomed.into_iter().map(|key| (key, None)));
@@ -216,6 +159,7 @@ impl<'a> Draft<'a> {
         let written = self.tasks.into_iter().filter(|(_, entry)| entry.is_written);
         let changes = written.map(|(key, entry)| Change {
             key,
+            was_unfinished: entry.was_unfinished,
             before: entry.committed,
             after: entry.newest,
         });
@@ -224,16 +168,18 @@ impl<'a> Draft<'a> {
             changes: changes.collect(),
             garbage: self.garbage,
             state: self.state,
+            quota: self.quota,
         }
     }
 
-    fn newest(&mut self, key: &TaskKey) -> Result<Option<&Task>, StoreError> {
+    pub(super) fn newest(&mut self, key: &TaskKey) -> Result<Option<&Task>, StoreError> {
         if !self.tasks.contains_key(key) {
             let record = self.core.records.get(&keys::task(key))?;
             let committed = record
                 .map(|bytes| decode_task(key.clone(), &bytes))
                 .transpose()?;
             let entry = Entry {
+                was_unfinished: is_unfinished(&committed),
                 newest: committed.clone(),
                 committed,
                 is_written: false,
@@ -246,15 +192,22 @@ impl<'a> Draft<'a> {
     /// Where the indexes have a task whose record can't be read, which is then taken for gone.
     fn indexes_of_unread(&mut self, key: &TaskKey) -> Result<Vec<Vec<u8>>, StoreError> {
         let mut found = Vec::new();
+        // It was counted by its place, as at the start.
+        let mut was_unfinished = false;
         for (family, read) in keys::INDEXES {
             for entry in self.core.records.scan(family) {
                 let name = entry?.0;
                 if read(&name).as_ref() == Some(key) {
+                    was_unfinished |= family != keys::EXPIRY;
                     found.push(name.to_vec());
                 }
             }
         }
+        if was_unfinished {
+            *self.growth.entry(key.tenant.clone()).or_default() -= 1;
+        }
         let gone = Entry {
+            was_unfinished,
             committed: None,
             newest: None,
             is_written: false,
@@ -274,7 +227,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The one place where what a command changes is turned into writes.
-    fn write(
+    pub(super) fn write(
         &mut self,
         before: Option<&Task>,
         after: Task,
@@ -285,7 +238,7 @@ impl<'a> Draft<'a> {
         for (slot, body) in bodies {
             let name = keys::body(&key, &slot);
             // Nothing else is ever written over.
-            if matches!(slot, Slot::Checkpoint | Slot::Part(_))
+            if matches!(slot, Slot::Checkpoint)
                 && let Some(value) = self.value(&name)?
             {
                 let key = key.clone();
@@ -328,6 +281,18 @@ impl<'a> Draft<'a> {
         Ok(wanted)
     }
 
+    /// The keys that begin with `prefix`, committed or drafted.
+    pub(super) fn names_under(&self, prefix: &[u8]) -> Result<BTreeSet<Vec<u8>>, StoreError> {
+        let mut names = BTreeSet::new();
+        for entry in self.core.records.scan(prefix) {
+            names.insert(entry?.0.to_vec());
+        }
+        let drafted = self.writes.range(prefix.to_vec()..);
+        let drafted = drafted.map(|(name, _)| name);
+        names.extend(drafted.take_while(|name| name.starts_with(prefix)).cloned());
+        Ok(names)
+    }
+
     pub(super) fn value(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         match self.writes.get(name) {
             Some(drafted) => Ok(drafted.clone()),
@@ -336,7 +301,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-fn encode_bounded(task: &Task) -> Result<Vec<u8>, StoreError> {
+pub(super) fn encode_bounded(task: &Task) -> Result<Vec<u8>, StoreError> {
     let record = encode_task(task);
     if record.len() > RECORD_BYTES_MAX {
         return Err(StoreError::TooLarge {

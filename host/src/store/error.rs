@@ -143,6 +143,8 @@ pub enum StoreError {
     TooManyResults { max: u64 },
     #[error("the round was begun already")]
     RoundUsed,
+    #[error("the round is over")]
+    RoundOver,
     #[error("a record can't be used")]
     Record(#[source] Arc<RecordError>),
     #[error("a file of the data directory can't be read or written")]

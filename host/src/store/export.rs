@@ -9,6 +9,9 @@
 //! {"state":{"tenant":…,"plugin":…,"key":…,"text":…}}
 //! {"end":{"tasks":1}}
 //! ```
+//!
+//! What calls without a task left between two rounds, and their marks, are not in it: they go within
+//! minutes, and the states that name them open only with the key of the host that sealed them.
 
 use std::fs;
 use std::io::{self, BufRead, Read, Write};

@@ -332,6 +332,13 @@ pub(super) fn bodies(key: &TaskKey) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
+/// What all keys of the parts of a task's result begin with.
+pub(super) fn parts(key: &TaskKey) -> Vec<u8> {
+    let mut bytes = named(PARTS, key);
+    bytes.push(0);
+    bytes
+}
+
 /// Reads the input key and the side from a key of the family `i/`.
 pub(super) fn read_input(bytes: &[u8]) -> Option<(InputKey, Side)> {
     let mut parts = bytes.rsplitn(3, |byte| *byte == 0);

@@ -193,16 +193,13 @@ impl Store {
 
     /// Deletes a task with all its records and files. Fine when there is none.
     pub async fn remove(&self, key: &TaskKey) -> Result<(), StoreError> {
-        let parts = self.part_bytes(key).unwrap_or_default();
         let (reply, answer) = oneshot::channel();
         let command = Command::Remove {
             key: key.clone(),
             reply,
         };
         self.command(command).await?;
-        answer.await.map_err(|_| self.lost())??;
-        self.core().part_bytes.give_back(&key.tenant, parts);
-        Ok(())
+        answer.await.map_err(|_| self.lost())?
     }
 
     pub fn arguments(&self, key: &TaskKey) -> Result<Option<String>, StoreError> {
@@ -278,8 +275,8 @@ impl Store {
         self.listed(keys::RUNNING, keys::read_named)
     }
 
-    /// Every task that has not ended.
-    pub fn unfinished_tasks(&self) -> Result<Vec<Task>, StoreError> {
+    /// Every task that has not ended; and how many there are whose records can't be read.
+    pub fn unfinished_tasks(&self) -> Result<(Vec<Task>, usize), StoreError> {
         let mut keys = self.queued()?;
         keys.extend(self.running()?);
         keys.extend(self.listed(keys::PARKED, keys::read_named)?);
@@ -288,13 +285,22 @@ impl Store {
         keys.sort();
         keys.dedup();
         let mut tasks = Vec::with_capacity(keys.len());
+        let mut unreadable = 0;
         for key in keys {
-            tasks.extend(self.get(&key)?.filter(|task| !task.is_terminal()));
+            match self.get(&key) {
+                Ok(task) => tasks.extend(task.filter(|task| !task.is_terminal())),
+                Err(error @ StoreError::Record(_)) => {
+                    self.core().tell_damaged(&key, &error);
+                    unreadable += 1;
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok(tasks)
+        Ok((tasks, unreadable))
     }
 
-    /// At most `limit` tasks of the tenant, in the order of their ids, from the one after `after` on.
+    /// At most `limit` tasks of the tenant, in the order of their ids, from the one after `after` on;
+    /// fewer only when there are no more. One whose record can't be read is left out.
     pub fn tasks(
         &self,
         tenant: &TenantId,
@@ -302,10 +308,19 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Task>, StoreError> {
         let (from, to) = keys::tasks(tenant, after);
+        let mut names = self.core().records.keys_between(&from, &to);
         let mut tasks = Vec::new();
-        for name in self.core().records.keys_between(&from, &to).take(limit) {
-            if let Some(key) = keys::read_named(&name?) {
-                tasks.extend(self.get(&key)?);
+        while tasks.len() < limit
+            && let Some(name) = names.next()
+        {
+            let Some(key) = keys::read_named(&name?) else {
+                continue;
+            };
+            match self.get(&key) {
+                // None: it is being stored, or was removed just now.
+                Ok(task) => tasks.extend(task),
+                Err(error @ StoreError::Record(_)) => self.core().tell_damaged(&key, &error),
+                Err(error) => return Err(error),
             }
         }
         Ok(tasks)

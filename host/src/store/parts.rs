@@ -3,16 +3,16 @@
 
 use tokio::sync::oneshot;
 
-use super::bodies::Bodies;
+use super::bodies::{Bodies, Body};
 use super::codec;
 use super::committer::Command;
+use super::draft::{Draft, Garbage, encode_bounded};
 use super::keys::{self, Slot};
-use super::quota::TenantBytes;
+use super::quota::{Taken, TenantBytes, read_count, write_count};
 use super::records::Records;
 use super::room::WhenFull;
-use super::rounds::read_count;
 use super::{Store, StoreError, UpdateError};
-use crate::task::{Attempt, ResultPart, TaskKey};
+use crate::task::{Attempt, Phase, Rejected, ResultPart, Task, TaskKey};
 
 /// Where what all parts of a task take is kept.
 pub(super) const HEAD: Slot = Slot::Part(0);
@@ -27,27 +27,9 @@ impl Store {
         parts: Vec<ResultPart>,
     ) -> Result<(), UpdateError> {
         let bytes: u64 = parts.iter().map(|part| part.size_bytes() as u64).sum();
-        let quota = &self.core().part_bytes;
-        quota
-            .take(&key.tenant, bytes)
-            .map_err(|exceeded| StoreError::TooManyResults { max: exceeded.0 })?;
-        let before = self.part_bytes(key);
-        let kept = self.write_parts(key, attempt, bytes, parts).await;
-        match &kept {
-            Ok(()) => quota.give_back(&key.tenant, before.unwrap_or_default()),
-            Err(_) => quota.give_back(&key.tenant, bytes),
-        }
-        kept
-    }
-
-    async fn write_parts(
-        &self,
-        key: &TaskKey,
-        attempt: Attempt,
-        bytes: u64,
-        parts: Vec<ResultPart>,
-    ) -> Result<(), UpdateError> {
-        let mut contents = vec![(HEAD, bytes.to_be_bytes().to_vec())];
+        let taken = self.core().part_bytes.take(&key.tenant, bytes);
+        let counted = taken.map_err(|exceeded| StoreError::TooManyResults { max: exceeded.0 })?;
+        let mut contents = vec![(HEAD, write_count(bytes))];
         let numbers = 1_u32..;
         contents.extend(
             numbers
@@ -60,6 +42,7 @@ impl Store {
         self.command(Command::Parts {
             key,
             attempt,
+            counted,
             bodies,
             reply,
         })
@@ -75,11 +58,49 @@ impl Store {
         let bytes = self.core().body(key, &Slot::Part(number))?;
         Ok(bytes.map(codec::decode_part).transpose()?)
     }
+}
 
-    /// What a task's parts are counted with.
-    pub(super) fn part_bytes(&self, key: &TaskKey) -> Option<u64> {
-        let head = self.core().body(key, &HEAD).ok()??;
-        Some(read_count(&head))
+impl Draft<'_> {
+    /// Writes the parts of a result beside a task that `attempt` runs (I2), in the place of all that
+    /// were there.
+    pub(super) fn parts(
+        &mut self,
+        key: &TaskKey,
+        attempt: Attempt,
+        counted: Taken,
+        bodies: Vec<(Slot, Body)>,
+    ) -> Result<Task, UpdateError> {
+        let Some(task) = self.newest(key)?.cloned() else {
+            return Err(UpdateError::Unknown);
+        };
+        if task.phase != Phase::Running || task.attempt != attempt {
+            return Err(Rejected::StaleRun.into());
+        }
+        let record = encode_bounded(&task)?;
+        self.free_parts(key)?;
+        for name in self.names_under(&keys::parts(key))? {
+            if let Some(value) = self.value(&name)? {
+                let key = key.clone();
+                self.garbage.push(Garbage::Body { key, value });
+            }
+            self.writes.insert(name, None);
+        }
+        self.write(Some(&task), task.clone(), record, bodies)?;
+        self.quota.take(counted);
+        Ok(task)
+    }
+
+    /// Gives back what the parts of a task are counted with.
+    pub(super) fn free_parts(&mut self, key: &TaskKey) -> Result<(), StoreError> {
+        let Some(value) = self.value(&keys::body(key, &HEAD))? else {
+            return Ok(());
+        };
+        // One that can't be read was never counted.
+        if let Ok(head) = self.core.bodies.read(key, &value) {
+            let counted = &self.core.part_bytes;
+            self.quota.free(counted, &key.tenant, read_count(&head));
+        }
+        Ok(())
     }
 }
 

@@ -6,8 +6,9 @@ use tokio::sync::oneshot;
 
 use super::bodies::Body;
 use super::committer::Command;
+use super::draft::{Draft, Garbage};
 use super::keys::{self, Slot};
-use super::quota::TenantBytes;
+use super::quota::{Taken, TenantBytes, read_count, write_count};
 use super::records::Records;
 use super::room::WhenFull;
 use super::{Store, StoreError};
@@ -15,7 +16,7 @@ use crate::clock::Timestamp;
 use crate::task::TaskKey;
 
 /// What a mark is counted with, bytes: its records and their share of the database.
-pub(super) const MARK_BYTES: u64 = 256;
+const MARK_BYTES: u64 = 256;
 
 /// A round of a call: its name, of the same kind as a task's, and when it is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +29,12 @@ pub struct RoundName {
 pub(super) enum RoundChange {
     Keep {
         at: Timestamp,
-        bytes: u64,
+        counted: Taken,
         body: Body,
     },
     Use {
         at: Timestamp,
+        counted: Taken,
     },
     Remove {
         at: Timestamp,
@@ -53,20 +55,7 @@ impl Store {
     pub async fn keep_round(&self, round: &RoundName, state: Vec<u8>) -> Result<(), StoreError> {
         self.core().room.disk.check_room()?;
         let bytes = MARK_BYTES.saturating_add(state.len() as u64);
-        self.take_round(round, bytes)?;
-        let kept = self.try_keep(round, bytes, state).await;
-        if kept.is_err() {
-            self.core().round_bytes.give_back(&round.key.tenant, bytes);
-        }
-        kept
-    }
-
-    async fn try_keep(
-        &self,
-        round: &RoundName,
-        bytes: u64,
-        state: Vec<u8>,
-    ) -> Result<(), StoreError> {
+        let counted = self.take_round(round, bytes)?;
         // Only its length counts for how it is written.
         let written = self.write_bodies(
             &round.key,
@@ -77,7 +66,7 @@ impl Store {
             return Err(StoreError::Closed);
         };
         let at = round.expires_at;
-        let change = RoundChange::Keep { at, bytes, body };
+        let change = RoundChange::Keep { at, counted, body };
         self.change_round(&round.key, change).await
     }
 
@@ -91,19 +80,14 @@ impl Store {
         }
     }
 
-    /// Marks a round as begun, durably; refused with [`StoreError::RoundUsed`] when it was before.
+    /// Marks a round as begun, durably; refused with [`StoreError::RoundUsed`] when it was before,
+    /// and with [`StoreError::RoundOver`] when the mark of an earlier beginning may be gone by now.
     pub async fn use_round(&self, round: &RoundName) -> Result<(), StoreError> {
         let _room = self.core().room.reserve(0, WhenFull::Refuse).await?;
-        self.take_round(round, MARK_BYTES)?;
-        let change = RoundChange::Use {
-            at: round.expires_at,
-        };
-        let used = self.change_round(&round.key, change).await;
-        if used.is_err() {
-            let bytes = &self.core().round_bytes;
-            bytes.give_back(&round.key.tenant, MARK_BYTES);
-        }
-        used
+        let counted = self.take_round(round, MARK_BYTES)?;
+        let at = round.expires_at;
+        self.change_round(&round.key, RoundChange::Use { at, counted })
+            .await
     }
 
     /// At most `limit` rounds that were over by `now`, oldest first.
@@ -127,19 +111,12 @@ impl Store {
 
     /// Deletes all that is kept of a round.
     pub async fn remove_round(&self, round: &RoundName) -> Result<(), StoreError> {
-        let place = keys::round_expiry(&round.key, round.expires_at);
-        let value = self.core().records.get(&place)?;
-        let bytes = value.map(|value| read_count(&value));
-        let change = RoundChange::Remove {
-            at: round.expires_at,
-        };
-        self.change_round(&round.key, change).await?;
-        let counted = &self.core().round_bytes;
-        counted.give_back(&round.key.tenant, bytes.unwrap_or_default());
-        Ok(())
+        let at = round.expires_at;
+        self.change_round(&round.key, RoundChange::Remove { at })
+            .await
     }
 
-    fn take_round(&self, round: &RoundName, bytes: u64) -> Result<(), StoreError> {
+    fn take_round(&self, round: &RoundName, bytes: u64) -> Result<Taken, StoreError> {
         let taken = self.core().round_bytes.take(&round.key.tenant, bytes);
         taken.map_err(|exceeded| StoreError::TooManyRounds { max: exceeded.0 })
     }
@@ -149,6 +126,62 @@ impl Store {
         let key = key.clone();
         self.command(Command::Round { key, change, reply }).await?;
         answer.await.map_err(|_| self.lost())?
+    }
+}
+
+impl Draft<'_> {
+    /// Changes what is kept of a round.
+    pub(super) fn round(
+        &mut self,
+        key: &TaskKey,
+        change: RoundChange,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        match change {
+            RoundChange::Keep { at, counted, body } => {
+                let value = body.into_value();
+                self.writes.insert(keys::round(key), Some(value));
+                self.count_round(key, at, counted)?;
+            }
+            RoundChange::Use { at, counted } => {
+                // From then on the mark of an earlier use may be swept, and proves nothing.
+                if at <= now {
+                    return Err(StoreError::RoundOver);
+                }
+                let name = keys::used(key);
+                if self.value(&name)?.is_some() {
+                    return Err(StoreError::RoundUsed);
+                }
+                self.writes.insert(name, Some(Vec::new()));
+                self.count_round(key, at, counted)?;
+            }
+            RoundChange::Remove { at } => {
+                let place = keys::round_expiry(key, at);
+                let bytes = self.value(&place)?.map_or(0, |value| read_count(&value));
+                let counted = &self.core.round_bytes;
+                self.quota.free(counted, &key.tenant, bytes);
+                for name in [keys::round(key), keys::used(key), place] {
+                    self.writes.insert(name, None);
+                }
+                self.garbage.push(Garbage::Task(key.clone()));
+            }
+        }
+        self.rounds.insert(key.clone());
+        Ok(())
+    }
+
+    fn count_round(
+        &mut self,
+        key: &TaskKey,
+        at: Timestamp,
+        counted: Taken,
+    ) -> Result<(), StoreError> {
+        let name = keys::round_expiry(key, at);
+        let before = self.value(&name)?.map_or(0, |value| read_count(&value));
+        let sum = before.saturating_add(counted.bytes());
+        self.writes.insert(name, Some(write_count(sum)));
+        self.quota.take(counted);
+        Ok(())
     }
 }
 
@@ -171,9 +204,4 @@ fn read_place(name: &[u8]) -> Option<RoundName> {
         key,
         expires_at: Timestamp(u64::from_be_bytes(expires_at)),
     })
-}
-
-/// The bytes a round is counted with.
-pub(super) fn read_count(value: &[u8]) -> u64 {
-    value.try_into().map_or(0, u64::from_be_bytes)
 }

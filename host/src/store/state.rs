@@ -14,6 +14,7 @@ use super::draft::Draft;
 use super::keys;
 use super::offline::Offline;
 use super::records::{Records, Writes};
+use super::room::WhenFull;
 use super::{OpenError, Store, StoreError};
 use crate::task::TenantId;
 
@@ -132,9 +133,8 @@ impl Store {
         change: StateChange,
         quota: StateQuota,
     ) -> Result<bool, StateError> {
-        if change.value.is_some() {
-            self.core().room.disk.check_room()?;
-        }
+        // It comes from a run, which waits as with all it has to say.
+        let _room = self.core().room.reserve(0, WhenFull::Wait).await?;
         let (reply, answer) = oneshot::channel();
         self.command(Command::State(Box::new(StateCommand {
             owner,

@@ -26,9 +26,6 @@ const INPUTS_MAX: usize = 64;
 /// Steps a task may record in its life.
 pub const STEPS_MAX: u32 = 10_000;
 
-/// JSON-RPC's "internal error".
-const INTERNAL_ERROR: i32 = -32603;
-
 /// An input of the state machine. Events of a run carry its attempt, the fencing token (I2).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -274,7 +271,7 @@ fn interrupt(task: &mut Task, cause: Interruption, now: Timestamp) {
              the task is given up",
             CRASHES_MAX - 1
         );
-        fail(task, internal_error(message));
+        fail(task, RpcError::internal(message));
     } else if task.cancel.is_some() && !(recovers && task.policy.cleanup_on_cancel) {
         task.phase = Phase::Ended(Ending::Cancelled);
         task.message = Some(format!(
@@ -286,7 +283,7 @@ fn interrupt(task: &mut Task, cause: Interruption, now: Timestamp) {
              half done; its author can declare `restart` or `resume`",
             task.tool.tool
         );
-        fail(task, internal_error(message));
+        fail(task, RpcError::internal(message));
     } else {
         // With a question still open there is nothing to run yet; its answer queues the task.
         let waits = task.cancel.is_none() && task.open_inputs().next().is_some();
@@ -302,12 +299,4 @@ fn interrupt(task: &mut Task, cause: Interruption, now: Timestamp) {
 fn fail(task: &mut Task, error: RpcError) {
     task.message = Some(error.message.clone());
     task.phase = Phase::Ended(Ending::Failed(error));
-}
-
-fn internal_error(message: String) -> RpcError {
-    RpcError {
-        code: INTERNAL_ERROR,
-        message,
-        data: None,
-    }
 }

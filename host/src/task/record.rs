@@ -122,6 +122,20 @@ pub struct RpcError {
     pub data: Option<String>,
 }
 
+impl RpcError {
+    /// JSON-RPC's "internal error".
+    pub const INTERNAL: i32 = -32603;
+
+    /// An error that is neither the client's nor one of the tool's own.
+    pub fn internal(message: impl Into<String>) -> RpcError {
+        RpcError {
+            code: RpcError::INTERNAL,
+            message: message.into(),
+            data: None,
+        }
+    }
+}
+
 /// What a running tool tells whoever watches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {

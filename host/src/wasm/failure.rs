@@ -10,9 +10,6 @@ use super::guest::Guest;
 use crate::scheduler::RunEnd;
 use crate::task::RpcError;
 
-/// JSON-RPC's "internal error".
-const INTERNAL_ERROR: i32 = -32603;
-
 /// JSON-RPC's "invalid params".
 const INVALID_PARAMS: i32 = -32602;
 
@@ -21,11 +18,7 @@ const ACCOUNT_MAX_CHARS: usize = 8_000;
 
 /// A failure of the call with a message for the client.
 pub(super) fn failed(message: String) -> RunEnd {
-    RunEnd::Failed(RpcError {
-        code: INTERNAL_ERROR,
-        message,
-        data: None,
-    })
+    RunEnd::Failed(RpcError::internal(message))
 }
 
 /// Arguments that are wrong, in the guest's words.

@@ -255,12 +255,17 @@ async fn a_task_whose_record_is_damaged_is_removed_with_all_it_has() {
     let bench = Bench::new();
     let store = filled(&bench).await;
     store.insert(new_task("queued")).await.unwrap();
-    for id in ["a", "queued"] {
+    for (id, others, unreadable) in [("a", 1, 0), ("queued", 0, 1)] {
         store.damage_record(&key(id));
         assert!(matches!(store.get(&key(id)), Err(StoreError::Record(_))));
+        // One of them keeps nobody from the others.
+        let listed = store.tasks(&key(id).tenant, None, 10).unwrap();
+        assert_eq!(listed.len(), others);
+        assert_eq!(store.unfinished_tasks().unwrap().1, unreadable);
         store.remove(&key(id)).await.unwrap();
         assert_eq!(store.get(&key(id)).unwrap(), None);
     }
+    assert_eq!(store.unfinished(&key("queued").tenant), 0);
     store.close().await;
     assert_eq!(bench.files("bodies"), [""; 0]);
     drop(store);

@@ -1,7 +1,9 @@
 //! The data directory: who may use it, which format it has, how full its disk may be.
 
 use super::super::records::{Records, Writes};
-use super::super::{OpenError, StoreError, StoreOptions, keys};
+use super::super::{
+    OpenError, StateChange, StateOwner, StateQuota, StoreError, StoreOptions, keys,
+};
 use super::{Bench, key, new_task, options, running, task};
 
 #[tokio::test]
@@ -86,6 +88,18 @@ async fn a_nearly_full_disk_takes_updates_and_no_new_tasks() {
         .update(&key("a"), super::returned("{}"))
         .await
         .unwrap();
+    // A plugin's state is a running task's, too.
+    let owner = StateOwner {
+        tenant: key("a").tenant,
+        plugin: "p".to_owned(),
+    };
+    let change = StateChange {
+        key: "k".to_owned(),
+        expected: None,
+        value: Some(b"v".to_vec()),
+    };
+    let quota = StateQuota { bytes: 10, keys: 1 };
+    assert!(store.change_state(owner, change, quota).await.unwrap());
     assert!(store.is_ready());
 }
 

@@ -1,9 +1,12 @@
 //! Parts of large results: written by the run that holds the lease, counted, and gone with their task.
 
+use std::collections::BTreeMap;
 use std::io::Cursor;
 
 use super::super::bodies::INLINE_BYTES_MAX;
-use super::super::{Damaged, StoreError, UpdateError, check, export, import};
+use super::super::keys::{self, Slot};
+use super::super::records::Writes;
+use super::super::{Damaged, Problem, StoreError, UpdateError, check, export, import};
 use super::{Bench, key, options, returned, running};
 use crate::task::{Attempt, PartBody, Rejected, ResultPart};
 
@@ -51,6 +54,43 @@ async fn parts_are_read_back_also_by_the_next_process_and_from_an_export() {
         store.close().await;
         assert_eq!(bench.files("bodies"), [""; 0]);
     }
+}
+
+#[tokio::test]
+async fn what_an_earlier_run_kept_goes_when_there_are_fewer_parts() {
+    let bench = Bench::new();
+    let store = running(&bench, "a").await;
+    let id = key("a");
+    store.keep_parts(&id, Attempt(1), parts()).await.unwrap();
+    let one = parts().split_off(1);
+    store
+        .keep_parts(&id, Attempt(1), one.clone())
+        .await
+        .unwrap();
+    assert_eq!(store.part(&id, 1).unwrap().as_ref(), one.first());
+    assert_eq!(store.part(&id, 2).unwrap(), None);
+    store.close().await;
+    assert_eq!(bench.files("bodies"), [""; 0]);
+    drop(store);
+    let report = check(bench.path()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.told);
+}
+
+#[tokio::test]
+async fn a_check_tells_of_a_part_that_is_not_there() {
+    let bench = Bench::new();
+    let store = running(&bench, "a").await;
+    store
+        .keep_parts(&key("a"), Attempt(1), parts())
+        .await
+        .unwrap();
+    let lost = Writes::from([(keys::body(&key("a"), &Slot::Part(2)), None)]);
+    store.core().records.commit(lost).unwrap();
+    store.close().await;
+    drop(store);
+    let report = check(bench.path()).unwrap();
+    let expected = BTreeMap::from([(Problem::MissingRecord, 1)]);
+    assert_eq!(report.problems, expected, "{:?}", report.told);
 }
 
 #[tokio::test]

@@ -1,5 +1,9 @@
 //! What calls leave between rounds: kept until it is over, and marked once.
 
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
 use super::super::bodies::INLINE_BYTES_MAX;
 use super::super::{RoundName, StoreError, check};
 use super::{Bench, NOW, key, options};
@@ -63,6 +67,37 @@ async fn a_round_is_marked_once_also_across_a_restart() {
     assert!(matches!(again, Err(StoreError::RoundUsed)));
     let other = round("another", 5_000);
     store.use_round(&other).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_round_that_is_over_is_not_begun_again() {
+    let bench = Bench::new();
+    let store = bench.open();
+    let name = round("once", 5_000);
+    store.use_round(&name).await.unwrap();
+    bench.clock.advance(Duration::from_secs(4));
+    // Its mark may be swept at any time now.
+    store.remove_round(&name).await.unwrap();
+    let late = store.use_round(&name).await;
+    assert!(matches!(late, Err(StoreError::RoundOver)));
+}
+
+#[tokio::test]
+async fn what_a_client_that_went_away_left_half_kept_is_not_counted() {
+    let bench = Bench::new();
+    let state = vec![0; INLINE_BYTES_MAX + 1];
+    let mut small = options();
+    small.tenant_rounds_max_bytes = state.len() as u64 + 300;
+    let store = bench.try_open(small).unwrap();
+    let left = round("gone", 5_000);
+    for _ in 0..3 {
+        let gone = store.keep_round(&left, state.clone());
+        assert!(gone.now_or_never().is_none());
+    }
+    let next = round("next", 5_000);
+    store.keep_round(&next, state.clone()).await.unwrap();
+    let full = store.keep_round(&round("full", 5_000), state).await;
+    assert!(matches!(full, Err(StoreError::TooManyRounds { .. })));
 }
 
 #[tokio::test]
