@@ -5,6 +5,7 @@ mod plugins;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,7 +114,10 @@ impl LocalHost {
     /// `url` is where it is also reached over HTTP.
     async fn open(config: &Config, url: Option<String>) -> anyhow::Result<LocalHost> {
         let data_dir = config.data_dir.as_path();
-        std::fs::create_dir_all(data_dir).with_context(|| {
+        // What is in it is nobody else's business: tasks, answers, results.
+        let mut private = std::fs::DirBuilder::new();
+        private.recursive(true).mode(0o700);
+        private.create(data_dir).with_context(|| {
             format!(
                 "can't make the data directory {}; see --data-dir",
                 data_dir.display()
