@@ -88,6 +88,25 @@ async fn arguments_that_do_not_fit_are_told_with_their_paths() {
     check_alive(&client).await;
 }
 
+/// Each item fits none of many alternatives, and each alternative has its own reason.
+#[tokio::test]
+async fn many_faults_at_once_cost_no_more_than_one() {
+    let setup = scripts();
+    let host = setup.start().await;
+    let items: Vec<Value> = (0..30_000)
+        .map(|n| json!({"do": format!("bogus{n}")}))
+        .collect();
+    let result = host
+        .client()
+        .call("script_inline", json!({"script": items}));
+    let result = result.await;
+    assert_eq!(result["isError"], true, "{result:#}");
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("/script/0"), "{text}");
+    let peak = host.memory_peak_bytes();
+    assert!(peak < 400 << 20, "{peak} bytes");
+}
+
 #[tokio::test]
 async fn a_name_in_the_header_that_is_not_the_bodys_is_refused() {
     let setup = scripts();

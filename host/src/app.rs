@@ -5,6 +5,7 @@ mod plugins;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,7 +114,10 @@ impl LocalHost {
     /// `url` is where it is also reached over HTTP.
     async fn open(config: &Config, url: Option<String>) -> anyhow::Result<LocalHost> {
         let data_dir = config.data_dir.as_path();
-        std::fs::create_dir_all(data_dir).with_context(|| {
+        // What is in it is nobody else's business: tasks, answers, results.
+        let mut private = std::fs::DirBuilder::new();
+        private.recursive(true).mode(0o700);
+        private.create(data_dir).with_context(|| {
             format!(
                 "can't make the data directory {}; see --data-dir",
                 data_dir.display()
@@ -313,6 +317,7 @@ fn service_limits(limits: &Limits) -> ServiceLimits {
 fn legacy_limits(limits: &Limits) -> LegacyLimits {
     LegacyLimits {
         sessions_max: size(limits.legacy_sessions_max),
+        tenant_sessions_max: size(limits.tenant_legacy_sessions_max),
         session_idle: millis(limits.legacy_session_idle_ms),
         reconnect: millis(limits.legacy_reconnect_ms),
     }

@@ -19,7 +19,7 @@ use crate::catalog::{Catalog, List, Snapshot, Tool};
 use crate::clock::Clock;
 use crate::notify::Notifier;
 use crate::scheduler::{self, Asks, Operation, Scheduler, StartError, Submission};
-use crate::schema::Mismatch;
+use crate::schema::{Mismatch, Schema};
 use crate::store::{Store, StoreError};
 use crate::task::{
     Abilities, Policy, Recovery, RpcError, TaskId, TaskKey, TenantId, ToolRef, Trace,
@@ -48,6 +48,8 @@ struct Inner {
     notifier: Notifier,
     clock: Clock,
     limits: ServiceLimits,
+    /// The turn of whoever checks large arguments.
+    checking: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What holds where a tool says nothing; every one is a configuration key of the same name.
@@ -153,6 +155,7 @@ impl Service {
             notifier,
             clock,
             limits,
+            checking: Arc::default(),
         }))
     }
 
@@ -202,9 +205,7 @@ impl Service {
             return Err(CallError::NeedsTasks(request.tool));
         }
         let arguments = Value::Object(std::mem::take(&mut request.arguments));
-        tool.input
-            .check(&arguments)
-            .map_err(CallError::InvalidArguments)?;
+        let arguments = self.checked(tool, arguments).await?;
         let submission = self.submission(tool, &mut request, arguments.to_string());
         // What an earlier round left is not thrown away for want of a place.
         if takes_tasks && saved.is_none() && self.is_stored_first(tool) {
@@ -279,6 +280,31 @@ impl Service {
             operation: Operation::CallTool,
             listener: request.listener.take(),
         }
+    }
+
+    /// Gives arguments back that fit. What takes time to check is checked away from the threads that
+    /// answer, one after the other (I6).
+    async fn checked(&self, tool: &Arc<Tool>, arguments: Value) -> Result<Value, CallError> {
+        let check = |tool: &Tool, arguments: Value| match tool.input.check(&arguments) {
+            Ok(()) => Ok(arguments),
+            Err(mismatch) => Err(CallError::InvalidArguments(mismatch)),
+        };
+        if Schema::is_quick(&arguments) {
+            return check(tool, arguments);
+        }
+        let turn = Arc::clone(&self.0.checking).lock_owned().await;
+        let tool = Arc::clone(tool);
+        let checked = tokio::task::spawn_blocking(move || {
+            // Kept also when the client has gone meanwhile.
+            let _turn = turn;
+            check(&tool, arguments)
+        });
+        checked.await.unwrap_or_else(|error| {
+            warn!(%error, "arguments could not be checked");
+            Err(CallError::Unavailable(
+                "the arguments could not be checked; the host's log has the reason".to_owned(),
+            ))
+        })
     }
 
     /// Keeps what a round left and its client can't carry, until the round is over.

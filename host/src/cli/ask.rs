@@ -3,7 +3,7 @@
 
 use std::io;
 
-use dialoguer::console::Term;
+use dialoguer::console::{Key, Term};
 use dialoguer::theme::ColorfulTheme;
 use dialoguer::{Input, MultiSelect, Select};
 use serde_json::{Map, Number, Value};
@@ -130,22 +130,32 @@ fn choose_action(prompt: &str, send: &str) -> io::Result<Action> {
 /// A single yes or no needs no more than one key.
 ///
 /// What may have an effect outside is not agreed to by a careless return: unless the tool says
-/// otherwise, the cursor stands on the no.
+/// otherwise, that is a no.
 fn confirm(field: &Field) -> io::Result<Value> {
-    let default = usize::from(field.default != Some(Value::Bool(true)));
-    let chosen = select(&label(field), &["Yes", "No", DECLINE, DISMISS], default)?;
-    let answered = |yes: bool| {
-        answers::accept(Some(Map::from_iter([(
-            field.name.clone(),
-            Value::Bool(yes),
-        )])))
+    let default = field.default == Some(Value::Bool(true));
+    let keys = match default {
+        true => "[Y/n]",
+        false => "[y/N]",
     };
-    Ok(match chosen {
-        Some(0) => answered(true),
-        Some(1) => answered(false),
-        Some(2) => answers::decline(),
-        _ => answers::dismiss(),
-    })
+    let hint = text::dim(&format!("{keys}  d declines, Esc dismisses"));
+    eprint!("  {} {hint} ", label(field));
+    let answered = |yes: bool| {
+        let content = Map::from_iter([(field.name.clone(), Value::Bool(yes))]);
+        answers::accept(Some(content))
+    };
+    let (word, answer) = loop {
+        match Term::stderr().read_key()? {
+            Key::Char('y' | 'Y') => break ("yes", answered(true)),
+            Key::Char('n' | 'N') => break ("no", answered(false)),
+            Key::Enter if default => break ("yes", answered(true)),
+            Key::Enter => break ("no", answered(false)),
+            Key::Char('d' | 'D') => break ("declined", answers::decline()),
+            Key::Escape => break ("dismissed", answers::dismiss()),
+            _ => {}
+        }
+    };
+    eprintln!("{}", text::bold(word));
+    Ok(answer)
 }
 
 /// Nor does a single choice.

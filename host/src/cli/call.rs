@@ -17,7 +17,7 @@ Examples:
   longshore call greet name=Ada
   longshore call report-export file=sales.csv group_by=region output=by-region
   longshore call report-export --args @arguments.json --detach
-  longshore call release-gate --args '{\"version\":\"1.2.0\"}' --yes --json
+  longshore call release-gate --args @release.json --yes --json
 
 A value is typed by the tool's input schema: a number, true or false, JSON, else text.
 A key given twice makes a list.
@@ -38,7 +38,7 @@ pub struct CallArgs {
     /// All arguments as one JSON object, or @FILE with it (@- reads standard input)
     #[arg(long, value_name = "JSON|@FILE")]
     pub args: Option<String>,
-    /// Print the task's id and leave it running
+    /// Print the task's id and leave it running; a call that ends at once prints its result
     #[arg(long)]
     pub detach: bool,
     /// Answer questions without asking: yes, the default, or the first choice

@@ -331,6 +331,7 @@ async fn read_json(response: Response) -> Result<Value, ClientError> {
     }
     match serde_json::from_slice::<Value>(&body) {
         Ok(message) if message.get("jsonrpc").is_some() => into_result(message),
+        Err(_) if status == StatusCode::NOT_FOUND => Err(ClientError::NoEndpoint(url)),
         Ok(_) | Err(_) if !status.is_success() => Err(ClientError::Status {
             status: status.as_u16(),
             text: super::text::plain_line(&String::from_utf8_lossy(&body), 300),

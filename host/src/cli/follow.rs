@@ -12,7 +12,7 @@ use super::ask::{self, Asked};
 use super::client::{Client, Listening};
 use super::exit::{Exit, Failure};
 use super::progress::Display;
-use super::wire::{ClientError, TaskState, TaskStatus};
+use super::wire::{ClientError, Progress, TaskState, TaskStatus};
 use super::{asked, render, text};
 
 /// Polling keeps to what the host wishes, within these bounds.
@@ -53,7 +53,7 @@ impl<'a> Watch<'a> {
     }
 
     /// The task now, and then after each change. Safe to cancel.
-    async fn next(&mut self) -> Result<TaskState, ClientError> {
+    async fn next(&mut self, display: &mut Display) -> Result<TaskState, ClientError> {
         if !self.is_fresh {
             match &mut self.stream {
                 Some(stream) => match stream.changed().await {
@@ -63,19 +63,23 @@ impl<'a> Watch<'a> {
                 None => tokio::time::sleep(self.poll).await,
             }
         }
-        let state = self.read().await?;
+        let state = self.read(display).await?;
         let wished = state.poll_interval_ms.map(Duration::from_millis);
         self.poll = wished.unwrap_or(POLL_DEFAULT).clamp(POLL_MIN, POLL_MAX);
         self.is_fresh = false;
         Ok(state)
     }
 
-    /// Reads the task; waits for a host that is away for a moment.
-    async fn read(&mut self) -> Result<TaskState, ClientError> {
+    /// Reads the task; waits for a host that is away for a moment, and says so.
+    async fn read(&mut self, display: &mut Display) -> Result<TaskState, ClientError> {
         let deadline = Instant::now() + RECONNECT_FOR;
         loop {
             match self.client.task(self.id).await {
                 Err(ClientError::Unreachable { .. }) if Instant::now() < deadline => {
+                    display.show(&Progress {
+                        message: Some("the host can't be reached; trying again".to_owned()),
+                        ..Progress::default()
+                    });
                     tokio::time::sleep(RECONNECT_EVERY).await;
                 }
                 result => return result,
@@ -91,7 +95,7 @@ pub async fn follow(client: &Client, id: &str, manner: Manner) -> Result<Exit, F
     let mut answered = BTreeSet::new();
     loop {
         let state = tokio::select! {
-            state = watch.next() => state.map_err(|error| lost(error, client, id))?,
+            state = watch.next(&mut display) => state.map_err(|error| lost(error, client, id))?,
             _ = tokio::signal::ctrl_c() => {
                 display.hide();
                 match on_interrupt(client, id).await? {

@@ -96,9 +96,19 @@ pub fn print_summary(host: &Host, config: &Config) {
         eprintln!(
             "  {} {}: {}",
             text::red("failed  "),
-            text::plain(name),
-            text::plain(reason)
+            text::plain_line(name, 200),
+            text::plain_lines(reason, 2_000, "           ")
         );
+    }
+    // A name that is misspelt gives nothing to anybody.
+    for name in config.given.keys() {
+        if !snapshot.plugins.contains_key(name) && !snapshot.failures.contains_key(name) {
+            let name = text::plain_line(name, 60);
+            eprintln!(
+                "  {} the configuration has [plugin.{name}], and no plugin is called that",
+                text::yellow("unused  ")
+            );
+        }
     }
 }
 
@@ -125,7 +135,7 @@ fn tools_line(snapshot: &Snapshot) -> String {
     }
 }
 
-fn tenant_names(config: &Config) -> Vec<String> {
+pub fn tenant_names(config: &Config) -> Vec<String> {
     let mut names: Vec<String> = config
         .tenants
         .iter()

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::exit::{Exit, Failure};
-use super::serve::Stop;
+use super::serve::{self, Stop};
 use super::text;
 use crate::app::{LocalHost, introduction, socket_path};
 use crate::config::{Config, Overrides};
@@ -72,6 +72,7 @@ pub async fn run(args: StdioArgs) -> Result<Exit, Failure> {
         plugin_dirs: args.plugin,
     };
     let config = Config::load(args.config.as_deref(), overrides)?;
+    check_tenant(&config, &args.tenant)?;
     // Signals that come while the host starts must not be lost.
     let mut stop = Stop::listen()?;
     match find(&config).await? {
@@ -80,6 +81,19 @@ pub async fn run(args: StdioArgs) -> Result<Exit, Failure> {
             bridged = bridge(stream, &args.tenant) => bridged,
             () = stop.wait() => Ok(Exit::Done),
         },
+    }
+}
+
+/// A misspelt tenant would have no tasks, and hide those it makes.
+fn check_tenant(config: &Config, tenant: &TenantId) -> Result<(), Failure> {
+    let names = serve::tenant_names(config);
+    let is_known = *tenant == TenantId::local() || names.contains(&tenant.to_string());
+    match names.is_empty() || is_known {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "no tenant is called `{tenant}`; the configuration has {}",
+            names.join(", ")
+        ))),
     }
 }
 

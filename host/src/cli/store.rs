@@ -1,7 +1,8 @@
 //! `longshore store`: looks after a data directory while no host uses it.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -200,7 +201,11 @@ fn export(args: &ExportArgs) -> Result<Exit, Failure> {
             let unwritable = |error: io::Error| in_file(&args.file, &error);
             // An export that was there is replaced only by a whole one.
             let temporary = args.file.with_extension("part");
-            let mut file = BufWriter::new(File::create(&temporary).map_err(unwritable)?);
+            // As private as the data directory it comes from.
+            let mut private = OpenOptions::new();
+            private.write(true).create(true).truncate(true).mode(0o600);
+            let file = private.open(&temporary).map_err(unwritable)?;
+            let mut file = BufWriter::new(file);
             let exported = store::export(&directory, &mut file, damaged).inspect_err(|_| {
                 // What is left of it is of no use, and says so by its name.
                 let _ = std::fs::remove_file(&temporary);

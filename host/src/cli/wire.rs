@@ -26,6 +26,8 @@ pub enum ClientError {
         "the host does not know this token; give a tenant's token with --token or LONGSHORE_TOKEN"
     )]
     UnknownToken,
+    #[error("nothing serves MCP at {0}; a host's address ends with /mcp")]
+    NoEndpoint(String),
     #[error("the host answered with status {status}: {text}")]
     Status { status: u16, text: String },
     #[error("{}", .0.message)]

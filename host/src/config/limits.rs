@@ -95,6 +95,8 @@ pub struct Limits {
     pub free_disk_min_bytes: u64,
     /// Sessions of clients with a handshake, open at once.
     pub legacy_sessions_max: u64,
+    /// Sessions of one tenant.
+    pub tenant_legacy_sessions_max: u64,
     /// How long such a session may go without a request or an open stream.
     pub legacy_session_idle_ms: u64,
     /// How long such a session's call goes on after its stream broke.
@@ -151,6 +153,7 @@ impl Default for Limits {
             state_keys_max: 1_000,
             free_disk_min_bytes: 256 * MIB,
             legacy_sessions_max: 256,
+            tenant_legacy_sessions_max: 128,
             legacy_session_idle_ms: 300 * SECOND_MS,
             legacy_reconnect_ms: 10 * SECOND_MS,
             guest_threads: u64::try_from(threads).unwrap_or(2).clamp(2, 64),
@@ -234,6 +237,7 @@ impl Limits {
             ("state_keys_max", self.state_keys_max, 1..=1_000_000),
             ("free_disk_min_bytes", self.free_disk_min_bytes, MIB..=1_024 * GIB),
             ("legacy_sessions_max", self.legacy_sessions_max, 1..=65_536),
+            ("tenant_legacy_sessions_max", self.tenant_legacy_sessions_max, 1..=65_536),
             ("legacy_session_idle_ms", self.legacy_session_idle_ms, 100..=DAY_MS),
             ("legacy_reconnect_ms", self.legacy_reconnect_ms, 0..=3_600 * SECOND_MS),
             ("guest_threads", self.guest_threads, 1..=256),

@@ -134,9 +134,9 @@ impl Gate {
             Err(error) => {
                 let status = match error {
                     SessionError::Unknown => StatusCode::NOT_FOUND,
-                    SessionError::Full(_) | SessionError::Stopping => {
-                        StatusCode::SERVICE_UNAVAILABLE
-                    }
+                    SessionError::Full(_)
+                    | SessionError::TenantFull(_)
+                    | SessionError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
                 };
                 Err(TurnedAway::new(status, error.to_string()))
             }

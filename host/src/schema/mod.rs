@@ -85,6 +85,11 @@ impl Schema {
         &self.text
     }
 
+    /// Whether `value` is checked in no time.
+    pub fn is_quick(value: &Value) -> bool {
+        findings::is_small(value)
+    }
+
     /// Checks a call's arguments. A schema that says nothing of further members allows none: an
     /// argument with a typing error in its name must not be passed over in silence.
     pub fn check(&self, value: &Value) -> Result<(), Mismatch> {

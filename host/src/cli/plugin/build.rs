@@ -23,7 +23,7 @@ const GUEST_TARGET_DIR: &str = "target/guests";
 const EXAMPLES: &str = "\
 Examples:
   longshore plugin build plugins/report-export
-  longshore plugin build plugins/*
+  longshore plugin build plugins/report-export plugins/release-gate
   longshore serve --plugins target/plugins
 
 Each DIR is a crate with a plugin.toml. The component and its plugin.toml go to

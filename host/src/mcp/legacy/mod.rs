@@ -51,6 +51,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub struct LegacyLimits {
     /// Sessions open at once, all tenants together.
     pub sessions_max: usize,
+    /// Sessions of one tenant.
+    pub tenant_sessions_max: usize,
     /// How long a session may go without a request or an open stream.
     pub session_idle: Duration,
     /// How long a call goes on after its stream broke, for its client to take it up again.
@@ -61,6 +63,7 @@ impl Default for LegacyLimits {
     fn default() -> LegacyLimits {
         LegacyLimits {
             sessions_max: 256,
+            tenant_sessions_max: 128,
             session_idle: Duration::from_secs(300),
             reconnect: Duration::from_secs(10),
         }
@@ -89,6 +92,11 @@ pub enum SessionError {
          have idled out"
     )]
     Full(usize),
+    #[error(
+        "{0} of your sessions are open, which is the limit; close one with DELETE, or try again \
+         when some have idled out"
+    )]
+    TenantFull(usize),
     #[error("the host is stopping; open a new session when it is back")]
     Stopping,
 }

@@ -104,16 +104,24 @@ impl Sessions {
                 Ok(())
             }
             Some(_) => Err(SessionError::Unknown),
-            None => self.has_room(open.len()),
+            None => self.has_room(&open, tenant),
         }
     }
 
-    fn has_room(&self, open: usize) -> Result<(), SessionError> {
-        let max = self.limits.sessions_max;
-        if open < max {
-            Ok(())
-        } else {
-            Err(SessionError::Full(max))
+    /// In all, and for the tenant, so that none keeps the others out.
+    fn has_room(
+        &self,
+        open: &HashMap<SessionId, Session>,
+        tenant: &TenantId,
+    ) -> Result<(), SessionError> {
+        let own = open.values().filter(|session| session.tenant == *tenant);
+        let limits = &self.limits;
+        if own.count() >= limits.tenant_sessions_max {
+            return Err(SessionError::TenantFull(limits.tenant_sessions_max));
+        }
+        match open.len() < limits.sessions_max {
+            true => Ok(()),
+            false => Err(SessionError::Full(limits.sessions_max)),
         }
     }
 
@@ -214,9 +222,10 @@ impl SessionManager for Sessions {
         let (id, transport) = self.inner.create_session().await?;
         let room = {
             let mut open = self.open.lock();
-            let room = self.has_room(open.len());
+            let tenant = TENANT.get();
+            let room = self.has_room(&open, &tenant);
             if room.is_ok() {
-                open.insert(id.clone(), Session::new(TENANT.get()));
+                open.insert(id.clone(), Session::new(tenant));
             }
             room
         };
