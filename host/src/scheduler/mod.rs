@@ -8,6 +8,7 @@ mod held;
 mod journal;
 mod large;
 mod message;
+mod promote;
 mod queue;
 mod recover;
 mod run;

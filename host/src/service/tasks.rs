@@ -27,6 +27,9 @@ pub struct TaskView {
     pub result: Option<CallResult>,
 }
 
+/// What a response says to a question, or why it does not fit.
+pub(super) type ReadAnswer = (InputKey, Result<Answer, Mismatch>);
+
 /// Why a task can't be read or changed.
 #[derive(Clone, Debug, Error)]
 pub enum TaskError {
@@ -72,7 +75,7 @@ impl Service {
         &self,
         task: &Task,
         responses: &Map<String, Value>,
-    ) -> Result<Vec<(InputKey, Result<Answer, Mismatch>)>, TaskError> {
+    ) -> Result<Vec<ReadAnswer>, TaskError> {
         let open = self.open_requests(task)?.into_iter();
         let answers = open.filter_map(|request| {
             let response = responses.get(request.key.as_str())?;
