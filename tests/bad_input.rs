@@ -96,10 +96,8 @@ async fn many_faults_at_once_cost_no_more_than_one() {
     let items: Vec<Value> = (0..30_000)
         .map(|n| json!({"do": format!("bogus{n}")}))
         .collect();
-    let result = host
-        .client()
-        .call("script_inline", json!({"script": items}));
-    let result = result.await;
+    let client = host.client();
+    let result = client.call("script_inline", json!({"script": items})).await;
     assert_eq!(result["isError"], true, "{result:#}");
     let text = result["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("/script/0"), "{text}");

@@ -279,3 +279,22 @@ async fn what_a_plugin_keeps_for_one_tenant_is_not_there_for_another() {
         assert_eq!(result["content"][0]["text"], expected, "{result:#}");
     }
 }
+
+#[tokio::test]
+async fn tools_of_one_tenant_that_wait_in_memory_leave_room_for_anothers() {
+    let setup = scripts().configure("[limits]\ntenant_held_instances_max = 2");
+    let two = Two::new(setup).await;
+    let host = two.setup.start().await;
+    let [many, other] = two.clients(&host);
+    let asks = json!({"script": [{"do": "confirm", "key": "go", "message": "Go?"}]});
+    for client in [&many, &many, &other] {
+        let id = client.start("script_fail", asks.clone()).await;
+        client.until_asked(&id).await;
+    }
+    let id = many.start("script_fail", asks).await;
+    let refused = many.until(&id, |task| task["status"] != "working").await;
+    assert!(
+        refused.to_string().contains("2 tools of this tenant wait"),
+        "{refused:#}"
+    );
+}

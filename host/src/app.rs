@@ -293,6 +293,7 @@ fn scheduler_limits(limits: &Limits) -> SchedulerLimits {
         tenant_calls_running_max: size(limits.tenant_calls_running_max),
         call_wait_max: millis(limits.call_wait_max_ms),
         held_instances_max: size(limits.held_instances_max),
+        tenant_held_instances_max: size(limits.tenant_held_instances_max),
         round_hold: millis(limits.round_hold_ms),
         tenant_rounds_held_max: size(limits.tenant_rounds_held_max),
         held_memory_max_bytes: limits.held_memory_max_bytes,

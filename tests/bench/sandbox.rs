@@ -131,6 +131,7 @@ fn scheduler(dir: &Path, runner: Arc<dyn Runner>) -> anyhow::Result<Scheduler> {
         tenant_calls_running_max: CALLERS,
         call_wait_max: Duration::from_secs(5),
         held_instances_max: 8,
+        tenant_held_instances_max: 8,
         round_hold: Duration::from_secs(60),
         tenant_rounds_held_max: 8,
         held_memory_max_bytes: 1 << 30,

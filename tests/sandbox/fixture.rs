@@ -238,6 +238,7 @@ fn scheduler_limits() -> SchedulerLimits {
         tenant_calls_running_max: 16,
         call_wait_max: Duration::from_secs(5),
         held_instances_max: 8,
+        tenant_held_instances_max: 8,
         round_hold: Duration::from_secs(60),
         tenant_rounds_held_max: 8,
         held_memory_max_bytes: 1 << 30,

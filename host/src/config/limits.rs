@@ -40,6 +40,8 @@ pub struct Limits {
     pub tasks_unfinished_max: u64,
     /// Instances that wait for an answer in memory, because their tool can't be parked.
     pub held_instances_max: u64,
+    /// Such instances of one tenant.
+    pub tenant_held_instances_max: u64,
     /// How long such an instance waits for the answers to a call without a task.
     pub round_hold_ms: u64,
     /// Calls of one tenant that wait so.
@@ -126,6 +128,7 @@ impl Default for Limits {
             tenant_tasks_running_max: 32,
             tasks_unfinished_max: 1_000,
             held_instances_max: 64,
+            tenant_held_instances_max: 32,
             round_hold_ms: 120 * SECOND_MS,
             tenant_rounds_held_max: 16,
             tenant_rounds_max_bytes: 64 * MIB,
@@ -210,6 +213,7 @@ impl Limits {
             ("tenant_tasks_running_max", self.tenant_tasks_running_max, 1..=300),
             ("tasks_unfinished_max", self.tasks_unfinished_max, 1..=1_000_000),
             ("held_instances_max", self.held_instances_max, 0..=300),
+            ("tenant_held_instances_max", self.tenant_held_instances_max, 0..=300),
             ("round_hold_ms", self.round_hold_ms, 100..=600 * SECOND_MS),
             ("tenant_rounds_held_max", self.tenant_rounds_held_max, 0..=300),
             ("tenant_rounds_max_bytes", self.tenant_rounds_max_bytes, 64 * KIB..=16 * GIB),

@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
+use super::Scheduler;
 use super::drive::CallOutcome;
 use super::journal::{DurableJournal, Left, LiveQuestion, Lookup};
 use super::run::{Abandoned, Run, Signal};
 use crate::schema;
-use crate::task::{Answer, Ask, InputRequest};
+use crate::task::{Answer, Ask, InputRequest, TenantId};
 
 /// How often a client that is there is asked the same, when its answers do not fit.
 const LIVE_ATTEMPTS_MAX: usize = 3;
@@ -27,8 +28,22 @@ pub enum InputError {
 
 /// An instance's share of what may wait in memory; given back when dropped.
 pub(super) struct Held {
+    scheduler: Scheduler,
+    tenant: TenantId,
     _instance: OwnedSemaphorePermit,
     _memory: OwnedSemaphorePermit,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut state = self.scheduler.lock();
+        if let Some(count) = state.held.get_mut(&self.tenant) {
+            *count -= 1;
+            if *count == 0 {
+                state.held.remove(&self.tenant);
+            }
+        }
+    }
 }
 
 const KIB: u64 = 1024;
@@ -175,7 +190,20 @@ impl Run {
                  this one would have more"
             ))
         })?;
+        let tenant = self.0.submission.tenant.clone();
+        let max = scheduler.limits.tenant_held_instances_max;
+        let mut state = self.0.scheduler.lock();
+        let count = state.held.entry(tenant.clone()).or_default();
+        if *count >= max {
+            return Err(unsupported(format!(
+                "{max} tools of this tenant wait for answers in memory, which is the limit"
+            )));
+        }
+        *count += 1;
+        drop(state);
         Ok(Held {
+            scheduler: self.0.scheduler.clone(),
+            tenant,
             _instance: instance,
             _memory: memory,
         })

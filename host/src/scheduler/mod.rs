@@ -127,6 +127,8 @@ pub struct SchedulerLimits {
     pub call_wait_max: Duration,
     /// Instances that wait for an answer and can't be parked.
     pub held_instances_max: usize,
+    /// Such instances of one tenant.
+    pub tenant_held_instances_max: usize,
     /// How long such an instance waits for the next round of a call without a task, and how many of
     /// one tenant do.
     pub round_hold: Duration,
@@ -203,6 +205,8 @@ struct State {
     runs: BTreeMap<TaskKey, Run>,
     /// Calls answered inline, by tenant.
     calls: HashMap<TenantId, usize>,
+    /// Instances that wait for an answer in memory, by tenant.
+    held: HashMap<TenantId, usize>,
     /// Runs that wait for the next round of their call, by number.
     waiting: BTreeMap<u64, Waiting>,
     /// How many runs a tenant has that wait so or did, and have not ended.
@@ -235,6 +239,7 @@ impl Scheduler {
             queue: FairQueue::new(limits.tasks_running_max, limits.tenant_tasks_running_max),
             runs: BTreeMap::new(),
             calls: HashMap::new(),
+            held: HashMap::new(),
             waiting: BTreeMap::new(),
             waiting_places: HashMap::new(),
             rounds: 0,

@@ -46,6 +46,7 @@ impl Host {
             tenant_calls_running_max: 1,
             call_wait_max: NEVER,
             held_instances_max: 1,
+            tenant_held_instances_max: 1,
             round_hold: NEVER,
             tenant_rounds_held_max: 1,
             held_memory_max_bytes: 0,
