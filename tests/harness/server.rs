@@ -6,6 +6,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
 use tokio::sync::watch;
 
 const BODY_MAX_BYTES: usize = 1 << 20;
@@ -49,7 +51,10 @@ impl Server {
         let seen = watch::Sender::new(Vec::new());
         let (keep, answer) = (seen.clone(), Arc::new(answer));
         let router = Router::new().fallback(async move |request: Request| {
-            let request = read(request).await;
+            // A client that died in the middle of a request has not made one.
+            let Some(request) = read(request).await else {
+                return StatusCode::BAD_REQUEST.into_response();
+            };
             keep.send_modify(|all: &mut Vec<Seen>| all.push(request.clone()));
             let (status, body) = answer(request).await;
             let response = axum::response::Response::builder().status(status);
@@ -98,17 +103,18 @@ impl Drop for Server {
     }
 }
 
-async fn read(request: Request) -> Seen {
+/// None if it did not arrive whole.
+async fn read(request: Request) -> Option<Seen> {
     let (head, body) = request.into_parts();
-    let body = to_bytes(body, BODY_MAX_BYTES).await.unwrap_or_default();
+    let body = to_bytes(body, BODY_MAX_BYTES).await.ok()?;
     let headers = head.headers.iter().map(|(name, value)| {
         let value = value.to_str().unwrap_or_default();
         (name.to_string(), value.to_owned())
     });
-    Seen {
+    Some(Seen {
         method: head.method.to_string(),
         path: head.uri.to_string(),
         headers: headers.collect(),
         body: String::from_utf8_lossy(&body).into_owned(),
-    }
+    })
 }

@@ -62,7 +62,7 @@ fn ask_blocking(question: &Question) -> io::Result<Asked> {
     eprintln!(
         "{} {}",
         text::yellow("?"),
-        text::bold(&text::plain(&question.message))
+        text::bold(&text::plain_lines(&question.message, 4_000, "  "))
     );
     let answer = match &question.kind {
         QuestionKind::Url(url) => visit(url),

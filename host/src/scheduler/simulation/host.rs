@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::future::Future;
+use std::mem::take;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -120,6 +121,16 @@ impl Host {
                 tokio::task::yield_now().await;
             }
         });
+    }
+}
+
+/// A process that dies takes its runs along; here they and their scheduler would hold each other.
+impl Drop for Host {
+    fn drop(&mut self) {
+        let mut state = self.scheduler.lock();
+        let left = (take(&mut state.runs), take(&mut state.waiting));
+        drop(state);
+        drop(left);
     }
 }
 
