@@ -38,8 +38,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         options.build().generate(&mut resolve, id, &mut files)?;
         let (_, source) = files.iter().next().ok_or("the generator wrote nothing")?;
         // Macros of both worlds share one scope, the crate's.
-        let source = String::from_utf8(source.to_vec())?
-            .replace("__export_longshore", &format!("__export_{module}_longshore"));
+        let source = String::from_utf8(source.to_vec())?.replace(
+            "__export_longshore",
+            &format!("__export_{module}_longshore"),
+        );
         std::fs::write(
             here.join(format!("../src/{module}.rs")),
             format!(
