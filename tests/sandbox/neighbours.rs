@@ -33,7 +33,8 @@ pub fn setup() -> Setup {
         .collect();
     let limits = "[limits]\ncompile_timeout_ms = 20000\ncompile_memory_max_bytes = 536870912\n\
         result_kept_max_bytes = 1048576\n";
-    Setup::new(&plugins).configure(limits).configure(&tenants)
+    // The limits last, so that a test may add to them.
+    Setup::new(&plugins).configure(&tenants).configure(limits)
 }
 
 /// The tenant who wants nothing but answers.
@@ -188,7 +189,8 @@ async fn a_flood_of_steps_ends_with_its_words_while_a_neighbour_is_answered() {
 #[tokio::test]
 async fn a_tenant_full_of_floods_and_blocked_calls_keeps_nobody_waiting() {
     const ATTACKERS: usize = 8;
-    let setup = setup();
+    // All of them tasks, before any has done what it may.
+    let setup = setup().configure("call_grace_ms = 0");
     let host = setup.start().await;
     let neighbour = Neighbour::of(&host).await;
     let mallory = host.client().with_token("mallory");
@@ -211,9 +213,12 @@ async fn a_tenant_full_of_floods_and_blocked_calls_keeps_nobody_waiting() {
         }
         neighbour.is_answered().await;
         for id in &tasks {
-            let task = mallory.until_status(id, "cancelled").await;
+            let is_over = |task: &Value| task["status"] != "working";
+            let task = mallory.until(id, is_over).await;
             let message = task["statusMessage"].as_str().unwrap();
-            assert!(message.contains(ends), "{tool}: {message}");
+            // Steps come to an end of their own, on a machine that is quick enough.
+            let is_spent = tool == "steps" && message.contains("at most 10000 steps");
+            assert!(message.contains(ends) || is_spent, "{tool}: {message}");
         }
     }
 }
