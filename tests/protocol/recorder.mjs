@@ -85,7 +85,10 @@ export async function startRecorder(hostUrl, onRequest) {
   };
 
   const server = createServer(async (incoming, outgoing) => {
-    const body = Buffer.concat(await Array.fromAsync(incoming));
+    // A client that dies in the middle of a request has not made one.
+    const parts = await Array.fromAsync(incoming).catch(() => undefined);
+    if (parts === undefined) return;
+    const body = Buffer.concat(parts);
     await onRequest(body);
     const headers = { ...incoming.headers };
     // The host checks that it is spoken to by its own name, and must still see another one.
