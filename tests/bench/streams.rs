@@ -146,7 +146,7 @@ async fn read_until(stream: &mut TcpStream, words: &str) -> anyhow::Result<Strin
 }
 
 async fn sessions(table: &mut Table) -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = Place::new()?.limits(&format!("tenant_legacy_sessions_max = {SESSIONS}"));
     let host = place.start().await?;
     let mut connection = host.connect().await?;
     let ended = crate::host::start_task(&mut connection, "script_resume", json!([])).await?;
