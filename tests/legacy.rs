@@ -67,7 +67,7 @@ async fn every_handshake_revision_is_served_and_lists_the_same_tools() {
 async fn what_is_no_message_is_refused_in_words_and_the_session_goes_on() {
     let setup = script_setup();
     let host = setup.start().await;
-    let client = LegacyClient::open(host.url(), "2025-03-26").await;
+    let client = LegacyClient::open(host.url(), "2025-06-18").await;
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
     for (body, code) in [("{", -32700), ("", -32700), ("7", -32600)]
         .map(|(body, code)| (body.to_owned(), code))

@@ -3,6 +3,7 @@
 mod harness;
 
 mod bad_input;
+mod batches;
 mod cli;
 mod connections;
 mod detached;

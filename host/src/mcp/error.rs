@@ -77,6 +77,10 @@ pub struct Face {
 }
 
 impl Refusal {
+    pub fn line_too_long() -> Refusal {
+        Refusal::NotARequest("the line is longer than a message may be".to_owned())
+    }
+
     /// What the client sees. Errors of the envelope have HTTP statuses of their own; once a request
     /// has been understood the answer is 200, because common clients read an error's body only then.
     pub fn face(&self) -> Face {
