@@ -2,6 +2,7 @@
 
 mod harness;
 
+mod abilities;
 mod bad_input;
 mod batches;
 mod cli;

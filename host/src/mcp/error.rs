@@ -17,7 +17,7 @@ const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = RpcError::INTERNAL;
 /// MCP's (basic/index, "Error Codes").
 const HEADER_MISMATCH: i32 = -32020;
-const MISSING_CAPABILITY: i32 = -32021;
+pub const MISSING_CAPABILITY: i32 = -32021;
 const UNSUPPORTED_VERSION: i32 = -32022;
 /// Ours, outside the range that JSON-RPC reserves: the host has no room just now.
 const BUSY: i32 = -31000;
