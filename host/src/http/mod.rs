@@ -24,7 +24,7 @@ pub use auth::{Authenticator, token_hash};
 pub use listener::serve;
 pub use options::HttpOptions;
 
-use crate::mcp::{self, Endpoint, Face, Outcome, SessionError};
+use crate::mcp::{self, Endpoint, Face, LegacyOutcome, Outcome, SessionError};
 use crate::service::Service;
 use crate::task::TenantId;
 
@@ -101,9 +101,6 @@ impl Gate {
         let body = guard::read_body(&head.headers, body, &self.options).await?;
         if Endpoint::is_legacy(&head.headers, &body) {
             guard::check_events(accepts)?;
-            if let Some(face) = Endpoint::unreadable(&body) {
-                return Ok(json_response(face.status, mcp::failure(None, &face)));
-            }
             return self.answer_legacy(tenant, head, body).await;
         }
         let outcome = self
@@ -111,13 +108,11 @@ impl Gate {
             .answer(tenant, &body, Some(&head.headers), accepts.events)
             .await;
         Ok(match outcome {
-            Outcome::Accepted => status_only(StatusCode::ACCEPTED),
             // A client that reads only events gets its one message as one.
             Outcome::Message { status, json } if status.is_success() && !accepts.json => {
                 sse::once(json)
             }
-            Outcome::Message { status, json } => json_response(status, json),
-            Outcome::Stream(messages) => sse::response(messages),
+            outcome => framed(outcome),
         })
     }
 }
@@ -130,7 +125,8 @@ impl Gate {
         body: Bytes,
     ) -> Result<Response, TurnedAway> {
         match self.endpoint.answer_legacy(tenant, head, body).await {
-            Ok(response) => Ok(response.map(Body::new)),
+            Ok(LegacyOutcome::Response(response)) => Ok(response.map(Body::new)),
+            Ok(LegacyOutcome::Outcome(outcome)) => Ok(framed(outcome)),
             Err(error) => {
                 let status = match error {
                     SessionError::Unknown => StatusCode::NOT_FOUND,
@@ -141,6 +137,14 @@ impl Gate {
                 Err(TurnedAway::new(status, error.to_string()))
             }
         }
+    }
+}
+
+fn framed(outcome: Outcome) -> Response {
+    match outcome {
+        Outcome::Accepted => status_only(StatusCode::ACCEPTED),
+        Outcome::Message { status, json } => json_response(status, json),
+        Outcome::Stream(messages) => sse::response(messages),
     }
 }
 

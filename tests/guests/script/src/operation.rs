@@ -60,6 +60,20 @@ pub enum Operation {
     AskAll {
         keys: Vec<String>,
     },
+    /// Tells what the client can be asked.
+    Abilities,
+    /// Sends a person to a page; tells the answer.
+    Visit {
+        key: String,
+    },
+    /// Has the client's model write something; tells it.
+    Sample {
+        key: String,
+    },
+    /// Tells the client's directories.
+    Roots {
+        key: String,
+    },
     Reference {
         reference: String,
         url: Option<String>,
@@ -183,6 +197,19 @@ impl Operation {
                 format!("{key}: {}", ctx.confirm(&key, message)?)
             }
             Operation::AskAll { keys } => return ask_all(ctx, &keys),
+            Operation::Abilities => abilities(ctx),
+            Operation::Visit { key } => {
+                let answer = ctx.ask_url(&key, "Log in", "https://login.example/")?;
+                format!("{key}: {answer:?}")
+            }
+            Operation::Sample { key } => {
+                let sampling = Sampling::new("A haiku", 100);
+                format!("{key}: {}", ctx.sample(&key, sampling)?.text())
+            }
+            Operation::Roots { key } => {
+                let uris = ctx.roots(&key)?.into_iter().map(|root| root.uri);
+                format!("{key}: {}", uris.collect::<Vec<_>>().join(" "))
+            }
             Operation::Reference { reference, url } => {
                 ctx.external_reference(reference, url.as_deref());
                 return Ok(Vec::new());
@@ -295,6 +322,17 @@ fn post_step(ctx: &Context, name: &str, url: &str) -> Result<u32> {
     );
     Request::post(url).body(effect).send()?;
     Ok(ctx.attempt())
+}
+
+fn abilities(ctx: &Context) -> String {
+    let all = [
+        ("form", ctx.can_ask()),
+        ("url", ctx.can_show_url()),
+        ("sampling", ctx.can_sample()),
+        ("roots", ctx.can_list_roots()),
+    ];
+    let names = all.into_iter().filter(|(_, can)| *can);
+    names.map(|(name, _)| name).collect::<Vec<_>>().join(" ")
 }
 
 fn ask_all(ctx: &Context, keys: &[String]) -> Result<Vec<String>> {
