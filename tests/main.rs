@@ -16,6 +16,7 @@ mod layering;
 mod legacy;
 mod listen;
 mod mcp;
+mod offered;
 mod plugins;
 mod results;
 mod sandbox;
