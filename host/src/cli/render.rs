@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::wire::{Reference, TaskState};
-use super::{answers, asked, text};
+use super::{asked, questions, text};
 
 /// Prints a `CallToolResult` to standard output.
 pub fn result(result: &Value, as_json: bool) {
@@ -13,14 +13,16 @@ pub fn result(result: &Value, as_json: bool) {
         json(result);
         return;
     }
-    for block in result["content"].as_array().into_iter().flatten() {
-        println!("{}", content(block));
-    }
-    let has_text = result["content"]
-        .as_array()
-        .is_some_and(|blocks| !blocks.is_empty());
-    if let (false, Some(structured)) = (has_text, result.get("structuredContent")) {
-        json(structured);
+    print!("{}", result_text(result));
+}
+
+/// The same in words, a block on a line or more.
+pub fn result_text(result: &Value) -> String {
+    let blocks = result["content"].as_array().into_iter().flatten();
+    let text: String = blocks.map(|block| content(block) + "\n").collect();
+    match result.get("structuredContent") {
+        Some(structured) if text.is_empty() => format!("{structured:#}\n"),
+        _ => text,
     }
 }
 
@@ -49,7 +51,8 @@ pub fn content(block: &Value) -> String {
     }
 }
 
-fn resource(resource: &Value) -> String {
+/// A resource's contents, under its URI.
+pub fn resource(resource: &Value) -> String {
     let uri = text::plain_line(resource["uri"].as_str().unwrap_or_default(), 300);
     match (resource["text"].as_str(), resource["blob"].as_str()) {
         (Some(body), _) => format!("[{uri}]\n{}", text::plain(body)),
@@ -97,13 +100,13 @@ pub fn task(state: &TaskState, as_json: bool) {
     println!("created  {}", state.created_at);
     println!("updated  {}", state.last_updated_at);
     if let Some(ttl_ms) = state.ttl_ms {
-        let ttl = humantime::format_duration(std::time::Duration::from_millis(ttl_ms));
+        let ttl = text::span(std::time::Duration::from_millis(ttl_ms));
         println!("kept     {ttl} from its creation");
     }
     if let Some(reference) = state.reference() {
         println!("outside  {}", self::reference(&reference));
     }
-    for question in answers::questions(&state.input_requests) {
+    for question in questions::questions(&state.input_requests) {
         println!("asks     {}", words(&question.message));
         for line in asked::lines(&question) {
             println!("{COLUMN}{line}");

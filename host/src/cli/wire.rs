@@ -38,6 +38,9 @@ pub enum ClientError {
     Stream(#[from] SseError),
 }
 
+/// JSON-RPC's code for what a host does not know.
+pub const METHOD_NOT_FOUND: i64 = -32601;
+
 /// A JSON-RPC error.
 #[derive(Clone, Debug, Deserialize)]
 pub struct RpcFailure {
@@ -53,16 +56,16 @@ pub struct ToolInfo {
     pub input_schema: Value,
 }
 
-/// What a call came to.
+/// What a request came to.
 #[derive(Debug)]
-pub enum CallReply {
-    /// A `CallToolResult`.
+pub enum Reply {
+    /// What the plugin returned.
     Result(Value),
     Task(Box<TaskState>),
     InputRequired(Round),
 }
 
-/// Questions of a call that has no task yet: the call comes again with the answers.
+/// Questions before there is an answer or a task: the request comes again with what was answered.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Round {

@@ -1,15 +1,13 @@
 //! `longshore plugin grants`: what people allowed plugins for good while they ran, and taking it
 //! back, also while the host runs.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::page::write_table;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::page::Page;
+use crate::cli::place::DataArgs;
 use crate::cli::{render, text};
-use crate::config::{Config, Overrides};
 use crate::task::TenantId;
 use crate::wasm::{Decided, Decisions};
 
@@ -37,23 +35,15 @@ pub struct GrantsArgs {
     /// Take back what is listed; needs one of the three above
     #[arg(long)]
     revoke: bool,
-    /// The configuration [default: ./longshore.toml, if there is one]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Where the host keeps its tasks [default: ./longshore-data]
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: &GrantsArgs) -> Result<Exit, Failure> {
-    let overrides = Overrides {
-        data_dir: args.data_dir.clone(),
-        ..Overrides::default()
-    };
-    let config = Config::load(args.config.as_deref(), overrides)?;
+    let config = args.data.config()?;
     let is_narrowed = args.plugin.is_some() || args.tenant.is_some() || args.target.is_some();
     if args.revoke && !is_narrowed {
         return Err(Failure::usage(
@@ -120,9 +110,9 @@ fn print(listed: &[Decided], is_revoked: bool) {
             text::plain_line(&decided.decision.tool, 64),
         ]);
     }
-    let mut page = String::new();
-    write_table(&mut page, &rows);
-    print!("{page}");
+    let mut page = Page::of_terminal();
+    page.table(&rows);
+    page.print();
     if is_revoked {
         println!("{}", text::green("taken back"));
     }

@@ -12,6 +12,7 @@ use crate::catalog::manifest::Manifest;
 use crate::catalog::offers::Offers;
 use crate::catalog::sandbox_limits;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::page::Page;
 use crate::cli::render;
 use crate::config::{Config, Given, Overrides};
 use crate::wasm::{Component, Sandbox};
@@ -45,7 +46,11 @@ pub async fn run(args: InspectArgs) -> Result<Exit, Failure> {
         .map_err(|error| Failure::failed(format!("{}: {error}", args.plugin.display())))?;
     match args.json {
         true => render::json(&description.to_json()),
-        false => print!("{}", description.to_text()),
+        false => {
+            let mut page = Page::of_terminal();
+            description.write(&mut page);
+            page.print();
+        }
     }
     Ok(Exit::Done)
 }

@@ -14,8 +14,9 @@ use crate::app::{Serving, ServingPlugin};
 use crate::catalog::grants::{Effect, compare, effective};
 use crate::catalog::load::load_plugin;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::place::HostDirs;
 use crate::cli::{render, text};
-use crate::config::{Config, Given, Overrides};
+use crate::config::Given;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,31 +42,6 @@ pub struct InstallArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// The directories of the host a command is about.
-#[derive(Args)]
-pub struct HostDirs {
-    /// The host's configuration [default: ./longshore.toml, if there is one]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Where the host keeps its tasks [default: ./longshore-data]
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// The host's directory of plugins [default: ./plugins.d]
-    #[arg(long, value_name = "DIR")]
-    plugins: Option<PathBuf>,
-}
-
-impl HostDirs {
-    pub fn config(self) -> Result<Config, Failure> {
-        let overrides = Overrides {
-            data_dir: self.data_dir,
-            plugins_dir: self.plugins,
-            ..Overrides::default()
-        };
-        Ok(Config::load(self.config.as_deref(), overrides)?)
-    }
 }
 
 pub async fn add(args: InstallArgs) -> Result<Exit, Failure> {

@@ -1,15 +1,12 @@
 //! `longshore plugin list`: what a host with this configuration would serve, and what the one that
 //! runs on the data directory does serve.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::describe::{effect_word, grant_cells, row_json};
 use super::inspect::Workshop;
 use super::offers::{prompts_json, resources_json, templates_json};
-use super::page::write_table;
 use super::running::find_running;
 use crate::app::Serving;
 use crate::catalog::Sources;
@@ -18,8 +15,10 @@ use crate::catalog::known::load_all;
 use crate::catalog::load::LoadedPlugin;
 use crate::catalog::offers::Offers;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::page::Page;
+use crate::cli::place::ServedArgs;
 use crate::cli::{render, text};
-use crate::config::{Config, Given, Overrides};
+use crate::config::Given;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,31 +28,15 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ListArgs {
-    /// The configuration [default: ./longshore.toml, if there is one]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Where the host keeps its tasks [default: ./longshore-data]
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// A directory of plugins [default: ./plugins.d]
-    #[arg(long, value_name = "DIR")]
-    plugins: Option<PathBuf>,
-    /// One plugin's directory, beside the others; may be given several times
-    #[arg(long, value_name = "DIR")]
-    plugin: Vec<PathBuf>,
+    #[command(flatten)]
+    served: ServedArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
-    let overrides = Overrides {
-        data_dir: args.data_dir,
-        plugins_dir: args.plugins,
-        plugin_dirs: args.plugin,
-        ..Overrides::default()
-    };
-    let config = Config::load(args.config.as_deref(), overrides)?;
+    let config = args.served.config(None)?;
     let workshop = Workshop::open(&config)?;
     let loaded = load_all(&workshop.sandbox, &Sources::from(&config), &config.given).await;
     let listed: Vec<(LoadedPlugin, Vec<Row>)> = loaded
@@ -74,13 +57,13 @@ pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
             "host": running,
         }));
     } else {
-        let mut page = String::new();
+        let mut page = Page::of_terminal();
         write_page(&mut page, &listed);
         write_grants(&mut page, &listed);
         if let Some(running) = &running {
             write_running(&mut page, running);
         }
-        print!("{page}");
+        page.print();
         for (name, reason) in &loaded.failures {
             eprintln!(
                 "{} {}: {}",
@@ -99,11 +82,11 @@ pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
     })
 }
 
-fn write_page(page: &mut String, listed: &[(LoadedPlugin, Vec<Row>)]) {
+fn write_page(page: &mut Page, listed: &[(LoadedPlugin, Vec<Row>)]) {
     if listed.is_empty() {
         return;
     }
-    let mut rows = vec![["plugin", "version", "size", "tools", "grants"].map(str::to_owned)];
+    let mut rows = vec![["plugin", "version", "size", "grants", "tools"].map(str::to_owned)];
     for (plugin, grants) in listed {
         let tools: Vec<&str> = plugin
             .tools
@@ -114,32 +97,32 @@ fn write_page(page: &mut String, listed: &[(LoadedPlugin, Vec<Row>)]) {
             plugin.manifest.name.clone(),
             text::plain_line(&plugin.manifest.version, 32),
             text::size(plugin.plugin.component.size_bytes()),
-            offered(&text::plain_line(&tools.join(", "), 48), &plugin.offers),
             grants_words(grants),
+            offered(&text::plain_line(&tools.join(", "), 400), &plugin.offers),
         ]);
     }
-    write_table(page, &rows);
+    page.table(&rows);
 }
 
-fn write_grants(page: &mut String, listed: &[(LoadedPlugin, Vec<Row>)]) {
-    let titles = ["plugin", "grant", "", "asked", "given", ""].map(str::to_owned);
+fn write_grants(page: &mut Page, listed: &[(LoadedPlugin, Vec<Row>)]) {
+    let titles = ["plugin", "grant", "", "", "asked", "given"].map(str::to_owned);
     let mut rows = vec![titles];
     for (plugin, grants) in listed {
         for grant in grants {
             let [kind, name, asked, given] = grant_cells(grant);
             let effect = effect_word(grant.effect, true);
             let plugin = plugin.manifest.name.clone();
-            rows.push([plugin, kind, name, asked, given, effect]);
+            rows.push([plugin, kind, name, effect, asked, given]);
         }
     }
     if rows.len() > 1 {
-        page.push('\n');
-        write_table(page, &rows);
+        page.gap();
+        page.table(&rows);
     }
 }
 
 /// The host's own word: it may have been started with other flags, or still be loading.
-fn write_running(page: &mut String, running: &Serving) {
+fn write_running(page: &mut Page, running: &Serving) {
     let mut rows = vec![["running host", "version", "sha256"].map(str::to_owned)];
     for (name, plugin) in &running.plugins {
         rows.push([
@@ -155,8 +138,8 @@ fn write_running(page: &mut String, running: &Serving) {
             text::plain_line(reason, 300),
         ]);
     }
-    page.push('\n');
-    write_table(page, &rows);
+    page.gap();
+    page.table(&rows);
 }
 
 /// `2 of 3 granted`, and what else deserves a look.
