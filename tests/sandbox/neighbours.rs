@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use longshore_guests::{PROBE, SCRIPT};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::loading::bomb;
 use crate::harness::{Client, Host, Setup};
@@ -16,16 +15,6 @@ const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// Two tenants, and a host with an attacker's plugin and a harmless one.
 pub fn setup() -> Setup {
-    let tenants: String = ["mallory", "alice"]
-        .iter()
-        .map(|name| {
-            let hash: String = Sha256::digest(name.as_bytes())
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
-            format!("[[tenant]]\nname = \"{name}\"\ntoken_sha256 = \"{hash}\"\n")
-        })
-        .collect();
     let plugins = [("probe", PROBE.directory()), ("script", SCRIPT.directory())];
     let plugins: Vec<_> = plugins
         .iter()
@@ -34,7 +23,8 @@ pub fn setup() -> Setup {
     let limits = "[limits]\ncompile_timeout_ms = 20000\ncompile_memory_max_bytes = 536870912\n\
         result_kept_max_bytes = 1048576\n";
     // The limits last, so that a test may add to them.
-    Setup::new(&plugins).configure(&tenants).configure(limits)
+    let tenants = ["mallory", "alice"];
+    Setup::new(&plugins).tenants(&tenants).configure(limits)
 }
 
 /// The tenant who wants nothing but answers.

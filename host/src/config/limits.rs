@@ -19,7 +19,10 @@ pub struct Limits {
     pub request_body_max_bytes: u64,
     /// From a request's first byte to its body's last.
     pub request_body_timeout_ms: u64,
+    /// Connections open at once.
     pub connections_max: u64,
+    /// Those of one tenant, where there are several.
+    pub tenant_connections_max: u64,
     /// How long a client may leave what it is sent unread before its connection is closed.
     pub write_timeout_ms: u64,
     /// How long an `auto` tool may take before its call becomes a task.
@@ -118,6 +121,7 @@ impl Default for Limits {
             request_body_max_bytes: MIB,
             request_body_timeout_ms: 10 * SECOND_MS,
             connections_max: 1_024,
+            tenant_connections_max: 512,
             write_timeout_ms: 30 * SECOND_MS,
             call_grace_ms: 250,
             calls_running_max: 128,
@@ -203,6 +207,7 @@ impl Limits {
             ("request_body_max_bytes", self.request_body_max_bytes, KIB..=256 * MIB),
             ("request_body_timeout_ms", self.request_body_timeout_ms, 100..=600 * SECOND_MS),
             ("connections_max", self.connections_max, 1..=65_535),
+            ("tenant_connections_max", self.tenant_connections_max, 1..=65_535),
             ("write_timeout_ms", self.write_timeout_ms, 100..=3_600 * SECOND_MS),
             ("call_grace_ms", self.call_grace_ms, 0..=60 * SECOND_MS),
             ("calls_running_max", self.calls_running_max, 1..=300),
