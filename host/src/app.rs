@@ -292,6 +292,7 @@ fn scheduler_limits(limits: &Limits) -> SchedulerLimits {
         calls_running_max: size(limits.calls_running_max),
         tenant_calls_running_max: size(limits.tenant_calls_running_max),
         call_wait_max: millis(limits.call_wait_max_ms),
+        tenant_calls_waiting_max: size(limits.tenant_calls_waiting_max),
         held_instances_max: size(limits.held_instances_max),
         tenant_held_instances_max: size(limits.tenant_held_instances_max),
         round_hold: millis(limits.round_hold_ms),

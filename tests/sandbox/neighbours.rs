@@ -213,6 +213,37 @@ async fn a_tenant_full_of_floods_and_blocked_calls_keeps_nobody_waiting() {
     }
 }
 
+/// Two tenants whose calls never end have all the places there are, but what they must leave.
+#[tokio::test]
+async fn calls_that_never_end_keep_no_other_tenant_from_calling() {
+    const CALLS_MAX: usize = 6;
+    let setup = Setup::new(&[("script", &SCRIPT.directory())])
+        .tenants(&["mallory", "mallet", "alice"])
+        .configure(&format!(
+            "[limits]\ncalls_running_max = {CALLS_MAX}\ntenant_calls_running_max = {}\n\
+             call_wait_max_ms = 600000",
+            CALLS_MAX / 2
+        ));
+    let host = setup.start().await;
+    let neighbour = Neighbour::of(&host).await;
+    let params = json!({"name": "script_inline", "arguments": {"script": [{"do": "spin"}]}});
+    let mut calls = tokio::task::JoinSet::new();
+    for name in ["mallory", "mallet"] {
+        for _ in 0..CALLS_MAX {
+            let client = host.client().with_token(name);
+            let params = params.clone();
+            calls.spawn(async move { client.request("tools/call", params).await });
+        }
+    }
+    while setup.counts().await["calls"].as_u64() < Some(CALLS_MAX as u64 / 2 + 1) {
+        neighbour.is_answered().await;
+    }
+    for _ in 0..3 {
+        neighbour.is_answered().await;
+    }
+    calls.shutdown().await;
+}
+
 #[tokio::test]
 async fn a_compile_bomb_costs_its_own_process_only() {
     let setup = setup();

@@ -33,6 +33,8 @@ pub struct Limits {
     pub tenant_calls_running_max: u64,
     /// How long a call waits for one of those places before it is refused.
     pub call_wait_max_ms: u64,
+    /// Calls of one tenant that wait so.
+    pub tenant_calls_waiting_max: u64,
     /// How long a resource, a prompt or suggestions may take, a client's answers included.
     pub read_timeout_ms: u64,
     /// Tasks that run at once, all tenants together.
@@ -127,6 +129,7 @@ impl Default for Limits {
             calls_running_max: 128,
             tenant_calls_running_max: 64,
             call_wait_max_ms: 10 * SECOND_MS,
+            tenant_calls_waiting_max: 256,
             read_timeout_ms: 60 * SECOND_MS,
             tasks_running_max: 64,
             tenant_tasks_running_max: 32,
@@ -213,6 +216,7 @@ impl Limits {
             ("calls_running_max", self.calls_running_max, 1..=300),
             ("tenant_calls_running_max", self.tenant_calls_running_max, 1..=300),
             ("call_wait_max_ms", self.call_wait_max_ms, 0..=600 * SECOND_MS),
+            ("tenant_calls_waiting_max", self.tenant_calls_waiting_max, 0..=65_536),
             ("read_timeout_ms", self.read_timeout_ms, 10..=3_600 * SECOND_MS),
             ("tasks_running_max", self.tasks_running_max, 1..=300),
             ("tenant_tasks_running_max", self.tenant_tasks_running_max, 1..=300),
