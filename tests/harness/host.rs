@@ -151,7 +151,8 @@ pub struct Host {
 }
 
 impl Host {
-    async fn start(mut command: Command) -> Host {
+    /// Starts the command, which serves, and waits until it listens.
+    pub async fn start(mut command: Command) -> Host {
         let mut child = command.spawn().expect("the binary starts");
         let stderr = child.stderr.take().expect("stderr is piped");
         let output = Arc::new(Mutex::new(String::new()));
