@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::RecordError;
 use crate::clock::Timestamp;
 use crate::task::{
-    Abilities, Attempt, CancelRequest, Digest, Ending, ExternalReference, Input, InputKey, Phase,
-    Policy, Recovery, RpcError, Task, TaskKey, ToolRef, Trace,
+    Abilities, Attempt, CancelRequest, Digest, Ending, ExternalReference, Input, InputKey,
+    Interrupted, Interruption, Phase, Policy, Recovery, RpcError, Task, TaskKey, ToolRef, Trace,
 };
 
 #[derive(Serialize, Deserialize)]
@@ -25,6 +25,10 @@ pub(super) struct TaskRecord {
     #[serde(default, skip_serializing_if = "is_zero")]
     crashes: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
+    crashes_in_all: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupted: Option<InterruptedRecord>,
+    #[serde(default, skip_serializing_if = "is_zero")]
     steps: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
@@ -38,6 +42,8 @@ pub(super) struct TaskRecord {
     inputs: BTreeMap<String, InputRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
     external_reference: Option<ReferenceRecord>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    result_is_error: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<TraceRecord>,
 }
@@ -97,6 +103,20 @@ struct CancelRecord {
 }
 
 #[derive(Serialize, Deserialize)]
+struct InterruptedRecord {
+    attempt: u32,
+    cause: CauseRecord,
+    at_ms: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CauseRecord {
+    Crash,
+    Shutdown,
+}
+
+#[derive(Serialize, Deserialize)]
 struct InputRecord {
     asked_by: u32,
     answered: bool,
@@ -144,6 +164,8 @@ impl From<&Task> for TaskRecord {
             phase: PhaseRecord::from(&task.phase),
             attempt: task.attempt.0,
             crashes: task.crashes,
+            crashes_in_all: task.crashes_in_all,
+            interrupted: task.interrupted.map(InterruptedRecord::from),
             steps: task.steps,
             message: task.message.clone(),
             done: task.done.map(Number::from),
@@ -160,6 +182,7 @@ impl From<&Task> for TaskRecord {
                     reference: external.reference.clone(),
                     url: external.url.clone(),
                 }),
+            result_is_error: task.result_is_error,
             trace: task.trace.as_ref().map(TraceRecord::from),
         }
     }
@@ -189,6 +212,8 @@ impl TaskRecord {
             phase: self.phase.into(),
             attempt: Attempt(self.attempt),
             crashes: self.crashes,
+            crashes_in_all: self.crashes_in_all,
+            interrupted: self.interrupted.map(Interrupted::from),
             steps: self.steps,
             message: self.message,
             done: self.done.map(f64::try_from).transpose()?,
@@ -206,6 +231,7 @@ impl TaskRecord {
                 reference: external.reference,
                 url: external.url,
             }),
+            result_is_error: self.result_is_error,
             trace: self.trace.and_then(|trace| {
                 let TraceRecord {
                     parent,
@@ -215,6 +241,32 @@ impl TaskRecord {
                 Trace::read(parent.as_deref(), state.as_deref(), baggage.as_deref())
             }),
         })
+    }
+}
+
+impl From<Interrupted> for InterruptedRecord {
+    fn from(interrupted: Interrupted) -> InterruptedRecord {
+        InterruptedRecord {
+            attempt: interrupted.attempt.0,
+            cause: match interrupted.cause {
+                Interruption::Crash => CauseRecord::Crash,
+                Interruption::Shutdown => CauseRecord::Shutdown,
+            },
+            at_ms: interrupted.at.0,
+        }
+    }
+}
+
+impl From<InterruptedRecord> for Interrupted {
+    fn from(record: InterruptedRecord) -> Interrupted {
+        Interrupted {
+            attempt: Attempt(record.attempt),
+            cause: match record.cause {
+                CauseRecord::Crash => Interruption::Crash,
+                CauseRecord::Shutdown => Interruption::Shutdown,
+            },
+            at: Timestamp(record.at_ms),
+        }
     }
 }
 
@@ -338,4 +390,8 @@ fn whole_millis(duration: Duration) -> u64 {
 
 fn is_zero(count: &u32) -> bool {
     *count == 0
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
