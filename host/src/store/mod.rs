@@ -25,6 +25,7 @@ mod reads;
 mod records;
 mod room;
 mod rounds;
+mod scratch;
 #[cfg(test)]
 pub(crate) mod simulated;
 mod state;
