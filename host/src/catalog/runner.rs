@@ -81,7 +81,8 @@ impl Catalog {
     /// The tool that serves now, if it is of the version a task began with.
     fn tool(&self, wanted: &ToolRef) -> Option<Arc<Tool>> {
         let snapshot = self.snapshot();
-        let names = [false, true].map(|is_shared| seen_name(&wanted.tool, &wanted.plugin, is_shared));
+        let names =
+            [false, true].map(|is_shared| seen_name(&wanted.tool, &wanted.plugin, is_shared));
         let mut tools = names.iter().filter_map(|name| snapshot.tools.get(name));
         let is_wanted = |tool: &&Arc<Tool>| {
             tool.plugin.digest == wanted.digest && tool.plugin.name == wanted.plugin
