@@ -21,6 +21,7 @@ use super::engine::{self, GuestRuntime, LISTING_INSTANCES_MAX};
 use super::guest::Guest;
 use super::quota::Accounts;
 use super::runner::{self, Owned};
+use super::turns::Turns;
 use super::{Decisions, Grants, LoadError, SandboxLimits};
 use crate::scheduler::{Call, Run, RunEnd};
 use crate::task::Digest;
@@ -36,6 +37,7 @@ pub(super) struct Inner {
     pub limits: SandboxLimits,
     pub engine: Engine,
     pub guests: GuestRuntime,
+    pub turns: Turns,
     pub connector: Connector,
     pub accounts: Accounts,
     /// Unset: what people allow for good is kept nowhere.
@@ -69,8 +71,10 @@ impl Sandbox {
         compiler: Compiler,
     ) -> Result<Sandbox, LoadError> {
         let engine = engine::start(&limits)?;
+        let threads = limits.threads.max(1);
         Ok(Sandbox(Arc::new(Inner {
-            guests: GuestRuntime::start(limits.threads)?,
+            guests: GuestRuntime::start(threads)?,
+            turns: Turns::new(threads),
             connector: Connector::new(),
             accounts: Accounts::default(),
             decisions: OnceLock::new(),
