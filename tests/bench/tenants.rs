@@ -30,14 +30,14 @@ pub async fn measure(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
         .limits(&tenants.concat());
     std::fs::copy(PROBE.component(), place.plugins().join("probe.wasm"))?;
     let host = place.start().await?;
-    let [mut mallory, mut alice] = [host.connect().await?, host.connect().await?];
     let mut quiet: [Samples; 2] = Default::default();
     let mut noisy: [Samples; 2] = Default::default();
     for _ in 0..effort.rounds.min(9) {
-        take(&mut quiet, &mut alice).await?;
-        let guests = start_guests(&mut mallory).await?;
-        take(&mut noisy, &mut alice).await?;
-        stop(&mut mallory, guests).await?;
+        // Connections of its own for each: those of before may have been idle for too long.
+        take(&mut quiet, &mut host.connect().await?).await?;
+        let guests = start_guests(&mut host.connect().await?).await?;
+        take(&mut noisy, &mut host.connect().await?).await?;
+        stop(&mut host.connect().await?, guests).await?;
     }
     let kinds = [("p50", 3.0), ("p99", 10.0)];
     for ((name, most), (quiet, noisy)) in kinds.into_iter().zip(quiet.iter().zip(&noisy)) {
