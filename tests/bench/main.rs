@@ -22,6 +22,7 @@ mod recovery;
 mod sandbox;
 mod streams;
 mod table;
+mod tenants;
 mod wire;
 
 use std::time::Instant;
@@ -52,7 +53,7 @@ const PARTS: &str = "abcdefghijklm";
 const USAGE: &str = "\
 usage: cargo bench -- [--long] [PART…]
   a  tasks/get against a bare handler        e  memory: idle, running task, parked task
-  b  durable tools/call against the store    f  calls a second, hostile neighbours
+  b  durable tools/call against the store    f  calls a second, hostile neighbours, tenants
   c  inline call against tools/list          g  resume after SIGKILL, restart with many tasks
   d  from a cancel to `cancelled`            h  bytes on disk of a task's life
   i  from an answer to the tool's next word  j  calls and reads against an rmcp server
@@ -95,7 +96,10 @@ async fn measure(parts: &str, effort: Effort) -> anyhow::Result<()> {
             'c' => calls::measure(effort, &mut table).await?,
             'd' => cancel::measure(effort, &mut table).await?,
             'e' => memory::measure(&mut table).await?,
-            'f' => neighbours::measure(effort, &mut table).await?,
+            'f' => {
+                neighbours::measure(effort, &mut table).await?;
+                tenants::measure(effort, &mut table).await?;
+            }
             'g' => recovery::measure(effort, &mut table).await?,
             'h' => disk::measure(&mut table).await?,
             'i' => answer::measure(effort, &mut table).await?,

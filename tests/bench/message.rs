@@ -26,6 +26,13 @@ pub fn request(method: &str, mut params: Value) -> Vec<u8> {
     .into_bytes()
 }
 
+/// The same request of a tenant, whose name is its token.
+pub fn of_tenant(tenant: &str, request: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(request);
+    let head = format!("host: localhost\r\nauthorization: Bearer {tenant}\r\n");
+    text.replacen("host: localhost\r\n", &head, 1).into_bytes()
+}
+
 /// A call of one of the scripted tools.
 pub fn call(tool: &str, script: Value) -> Vec<u8> {
     let params = json!({"name": tool, "arguments": {"script": script}});

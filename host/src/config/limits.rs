@@ -64,6 +64,7 @@ pub struct Limits {
     pub component_max_bytes: u64,
     /// How long a component is kept that neither a plugin nor an unfinished task needs.
     pub component_keep_ms: u64,
+    /// How long the compilation of a component may take.
     pub compile_timeout_ms: u64,
     /// Address space of the process that compiles.
     pub compile_memory_max_bytes: u64,
@@ -108,7 +109,7 @@ pub struct Limits {
     pub legacy_session_idle_ms: u64,
     /// How long such a session's call goes on after its stream broke.
     pub legacy_reconnect_ms: u64,
-    /// Threads that run guests.
+    /// Guests of one tenant that compute at once; all tenants together have twice as many threads.
     pub guest_threads: u64,
     /// Changes that may wait for the disk.
     pub store_queue_max: u64,
@@ -257,5 +258,72 @@ impl Limits {
             ("store_queue_max", self.store_queue_max, 1..=65_536),
             ("store_cache_bytes", self.store_cache_bytes, MIB..=16 * GIB),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value as the page of limits writes it.
+    fn shown(name: &str, value: u64) -> String {
+        let largest = |units: &[(u64, &str)]| {
+            // A single day is better told in hours.
+            let fitting = units.iter().find(|(size, _)| {
+                value > 0 && value.is_multiple_of(*size) && (value > *size || *size != DAY_MS)
+            });
+            fitting.map(|(size, unit)| format!("{} {unit}", grouped(value / size)))
+        };
+        let text = match name {
+            _ if name.ends_with("_bytes") => largest(&[(GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")]),
+            _ if name.ends_with("_ms") => largest(&[
+                (DAY_MS, "days"),
+                (3_600 * SECOND_MS, "h"),
+                (60 * SECOND_MS, "min"),
+                (SECOND_MS, "s"),
+                (1, "ms"),
+            ]),
+            _ => None,
+        };
+        text.unwrap_or_else(|| grouped(value))
+    }
+
+    /// Digits in groups of three.
+    fn grouped(value: u64) -> String {
+        let digits = value.to_string();
+        let groups: Vec<&str> = digits
+            .as_bytes()
+            .rchunks(3)
+            .rev()
+            .map(|group| std::str::from_utf8(group).unwrap())
+            .collect();
+        groups.join(",")
+    }
+
+    #[test]
+    fn the_page_of_limits_has_every_one_as_it_is() {
+        let page = include_str!("../../SECURITY.md");
+        let mut missing = Vec::new();
+        let ranges = Limits::default().ranges();
+        for (name, default, range) in &ranges {
+            let default = match *name {
+                "guest_threads" => "the machine's cores, 2 to 64".to_owned(),
+                _ => shown(name, *default),
+            };
+            let (least, most) = (shown(name, *range.start()), shown(name, *range.end()));
+            let row = format!("| `{name}` | {default} | {least} – {most} | ");
+            let told = page.lines().find_map(|line| line.strip_prefix(&row));
+            if told.is_none_or(|what| what.len() < 10) {
+                missing.push(row);
+            }
+        }
+        assert!(missing.is_empty(), "rows to write:\n{}", missing.join("\n"));
+        let rows = page.lines().filter(|line| {
+            let name = line
+                .strip_prefix("| `")
+                .and_then(|rest| rest.split('`').next());
+            name.is_some() && line.contains(" – ")
+        });
+        assert_eq!(rows.count(), ranges.len(), "a row is of no limit");
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+use super::turns::Turns;
 use super::{LoadError, SandboxLimits};
 use crate::threads;
 
@@ -142,7 +143,7 @@ pub(super) struct GuestRuntime(Option<Runtime>);
 impl GuestRuntime {
     pub fn start(threads: usize) -> Result<GuestRuntime, LoadError> {
         Builder::new_multi_thread()
-            .worker_threads(threads.max(1))
+            .worker_threads(Turns::threads(threads))
             .max_blocking_threads(BLOCKING_THREADS_MAX)
             .thread_name("guest")
             .on_thread_start(threads::run_guests)

@@ -33,6 +33,7 @@ mod runner;
 mod sandbox;
 mod secrets;
 mod state;
+mod turns;
 
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
 //! One run: a fresh store and instance on the guests' own threads, watched from outside so that a
 //! kill takes effect whatever the guest does.
 
+use std::error::Error;
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::JoinHandle;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::task::{JoinError, JoinHandle};
 use tracing::Instrument;
 use wasmtime::Store;
 
@@ -61,36 +62,64 @@ pub(super) async fn run(
         },
     };
     let handle = sandbox.guests.handle().clone();
-    let guest = call_guest(sandbox, component, grants, call, run.clone(), slot);
-    let mut guest = Owned(handle.spawn(guest.in_current_span()));
-    let killed = tokio::select! {
-        biased;
-        end = &mut guest.0 => return end.unwrap_or_else(|error| {
-            tracing::error!(%error, "a run ended in a panic of the host");
-            failed("the host failed while it ran the tool; its log has the details".to_owned())
-        }),
-        () = run.killed() => &mut guest.0,
+    let (turns, tenant) = (sandbox.turns.clone(), call.tenant.clone());
+    let (reply, end) = oneshot::channel();
+    let started = Started {
+        call,
+        run: run.clone(),
+        slot,
+        reply,
     };
-    killed.abort();
+    let guest = turns.take(tenant, call_guest(sandbox, component, grants, started));
+    let mut guest = Owned(handle.spawn(guest.in_current_span()));
+    tokio::select! {
+        biased;
+        end = end => match end {
+            Ok(end) => return end,
+            Err(_) => return panicked((&mut guest.0).await.err()),
+        },
+        () = run.killed() => {}
+    }
+    guest.0.abort();
     // Nothing of the tool is left running when this returns, also when it ended just now.
-    let _ = killed.await;
+    let _ = (&mut guest.0).await;
     RunEnd::Abandoned
+}
+
+/// A call with what it holds, and where its end is told.
+struct Started {
+    call: Call,
+    run: Run,
+    slot: OwnedSemaphorePermit,
+    reply: oneshot::Sender<RunEnd>,
+}
+
+/// The end of a run that told none.
+fn panicked(error: Option<JoinError>) -> RunEnd {
+    let error = error.as_ref().map(|error| error as &dyn Error);
+    tracing::error!(error, "a run ended in a panic of the host");
+    failed("the host failed while it ran the tool; its log has the details".to_owned())
 }
 
 async fn call_guest(
     sandbox: Arc<Inner>,
     component: Component,
     grants: Arc<Grants>,
-    call: Call,
-    run: Run,
-    slot: OwnedSemaphorePermit,
-) -> RunEnd {
+    started: Started,
+) {
+    let Started {
+        call,
+        run,
+        slot,
+        reply,
+    } = started;
     let log = Log::new(Some(run.clone()), sandbox.limits.log_max_bytes);
     let opened = match open_grants(&sandbox, &grants, &call, &log).await {
         Ok(opened) => opened,
         Err(message) => {
             log.note(&message);
-            return failed(message);
+            let _ = reply.send(failed(message));
+            return;
         }
     };
     let trace = run.trace().cloned();
@@ -128,9 +157,10 @@ async fn call_guest(
     let mut store = guest.into_store(&sandbox.engine, hostcall_max_bytes);
     let outcome = perform(&mut store, &component, &call, limits).await;
     let end = outcome.unwrap_or_else(|error| end_of_failure(&error, &call, store.data()));
-    // The guest has ended; wiping its memory is not worth the caller's time. The slot is free after.
-    tokio::spawn(async move { drop((store, slot)) });
-    end
+    // The guest has ended; wiping its memory is not worth the caller's time, but it takes of its
+    // tenant's. The slot is free after.
+    let _ = reply.send(end);
+    drop((store, slot));
 }
 
 fn end_of_failure(error: &wasmtime::Error, call: &Call, guest: &Guest) -> RunEnd {

@@ -22,6 +22,7 @@ use super::files::StandIn;
 use super::guest::Guest;
 use super::quota::Accounts;
 use super::runner::{self, Owned};
+use super::turns::Turns;
 use super::{Decisions, Grants, LoadError, SandboxLimits};
 use crate::scheduler::{Call, Run, RunEnd};
 use crate::task::Digest;
@@ -37,6 +38,7 @@ pub(super) struct Inner {
     pub limits: SandboxLimits,
     pub engine: Engine,
     pub guests: GuestRuntime,
+    pub turns: Turns,
     pub connector: Connector,
     pub accounts: Accounts,
     pub stand_in: StandIn,
@@ -72,8 +74,10 @@ impl Sandbox {
     ) -> Result<Sandbox, LoadError> {
         let engine = engine::start(&limits)?;
         let cache = Cache::open(cache_dir, &engine)?;
+        let threads = limits.threads.max(1);
         Ok(Sandbox(Arc::new(Inner {
-            guests: GuestRuntime::start(limits.threads)?,
+            guests: GuestRuntime::start(threads)?,
+            turns: Turns::new(threads),
             connector: Connector::new(),
             accounts: Accounts::default(),
             stand_in: StandIn::make(cache_dir).map_err(failed("it takes no new directory"))?,
