@@ -94,10 +94,10 @@ async fn a_question_before_there_is_a_task_is_confirmed_too() {
     let ended = desk.call("script_ask_first", operations, &[]).await;
     assert_eq!(ended.code, 1);
     insta::assert_snapshot!(ended.stderr.trim(), @r"
-    error: the tool asks before it starts, and there is no terminal to ask on:
+    error: `script_ask_first` asks first, and there is no terminal to ask on:
       Begin?
         first.confirm: true or false
-    call it from a terminal, or confirm everything with --yes
+    give the command from a terminal, or confirm everything with --yes
     ");
 }
 
@@ -159,6 +159,22 @@ async fn a_detached_task_is_answered_and_watched_later() {
     let late = desk.run(&["task", "answer", &id, "go=true"]).await;
     assert_eq!(late.code, 2);
     assert!(late.stderr.contains("it is completed"), "{}", late.stderr);
+}
+
+#[tokio::test]
+async fn a_detached_call_prints_an_id_or_nothing() {
+    let desk = Desk::new().await;
+    let ended = desk.call("script_inline", say("hi"), &["--detach"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, ""));
+    insta::assert_snapshot!(ended.stderr.trim(), @r"
+    it ended at once, so there is no task:
+    hi
+    ");
+    let ended = desk
+        .call("script_inline", say("hi"), &["--detach", "--json"])
+        .await;
+    let result: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(result["resultType"], "complete");
 }
 
 #[tokio::test]

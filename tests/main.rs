@@ -18,6 +18,7 @@ mod layering;
 mod legacy;
 mod listen;
 mod mcp;
+mod offered;
 mod plugins;
 mod results;
 mod sandbox;

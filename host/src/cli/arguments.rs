@@ -9,9 +9,7 @@ const REFERENCES_MAX: usize = 16;
 pub fn from_words(words: &[String], schema: &Value) -> Result<Map<String, Value>, String> {
     let mut arguments = Map::new();
     for word in words {
-        let Some((key, text)) = word.split_once('=') else {
-            return Err(format!("`{word}` is not KEY=VALUE"));
-        };
+        let (key, text) = split(word)?;
         let property = property(schema, key)?;
         let kinds = property
             .map(|property| kinds(property, schema))
@@ -29,9 +27,33 @@ pub fn from_words(words: &[String], schema: &Value) -> Result<Map<String, Value>
     Ok(arguments)
 }
 
+/// Builds a prompt's arguments, which are texts whatever they look like.
+pub fn texts(words: &[String]) -> Result<Map<String, Value>, String> {
+    let mut arguments = Map::new();
+    for word in words {
+        let (key, text) = split(word)?;
+        if arguments.insert(key.to_owned(), text.into()).is_some() {
+            return Err(format!("`{key}` is given twice"));
+        }
+    }
+    Ok(arguments)
+}
+
+/// A word's name and value.
+pub fn split(word: &str) -> Result<(&str, &str), String> {
+    word.split_once('=')
+        .ok_or_else(|| format!("`{word}` is not KEY=VALUE"))
+}
+
 /// Types `text` for a property of a form, whose schema is flat.
 pub fn typed_for(text: &str, property: &Value) -> Result<Value, String> {
     typed(text, &kinds(property, property)).map_err(|wanted| format!("{wanted}, not `{text}`"))
+}
+
+/// The properties that an object's schema requires.
+pub fn required(schema: &Value) -> Vec<&str> {
+    let names = schema["required"].as_array().into_iter().flatten();
+    names.filter_map(Value::as_str).collect()
 }
 
 /// The schema of `key`; None where the tool takes what it did not declare.

@@ -1,16 +1,19 @@
 //! Asks a person at the terminal. Every question can be declined or dismissed; none asks for a
 //! secret (MCP forbids it of forms).
 
+mod line;
+
 use std::io;
 
 use dialoguer::console::{Key, Term};
 use dialoguer::theme::ColorfulTheme;
-use dialoguer::{Input, MultiSelect, Select};
-use serde_json::{Map, Number, Value};
+use dialoguer::{MultiSelect, Select};
+use serde_json::{Map, Value};
 
-use super::answers::{self, Field, FieldKind, Question, QuestionKind};
 use super::asked::bounds;
-use super::{terminal, text};
+use super::questions::{Field, FieldKind, Question, QuestionKind};
+use super::{answers, terminal, text};
+use line::ask_line;
 
 /// What a person did with a question.
 pub enum Asked {
@@ -278,81 +281,6 @@ fn choose_many(
     }
 }
 
-fn ask_line(prompt: &str, field: &Field) -> io::Result<Option<Value>> {
-    let checked_field = field.clone();
-    let theme = ColorfulTheme::default();
-    let mut input = Input::<String>::with_theme(&theme)
-        .with_prompt(prompt)
-        .allow_empty(!field.required)
-        .validate_with(move |line: &String| check_line(line, &checked_field));
-    if let Some(default) = &field.default {
-        let shown = default
-            .as_str()
-            .map_or_else(|| default.to_string(), str::to_owned);
-        input = input.default(shown);
-    }
-    let line = input.interact_text().map_err(to_io)?;
-    match line.is_empty() && !field.required {
-        true => Ok(None),
-        false => Ok(parse_line(&line, field).ok()),
-    }
-}
-
-fn check_line(line: &str, field: &Field) -> Result<(), String> {
-    if line.is_empty() && !field.required {
-        return Ok(());
-    }
-    parse_line(line, field).map(drop)
-}
-
-/// Reads what was typed for a text or number field; the error says what would fit.
-fn parse_line(line: &str, field: &Field) -> Result<Value, String> {
-    match &field.kind {
-        FieldKind::Number {
-            integer,
-            minimum,
-            maximum,
-        } => {
-            let number = match integer {
-                true => line.trim().parse::<i64>().ok().map(Number::from),
-                false => line.trim().parse::<f64>().ok().and_then(Number::from_f64),
-            };
-            let what = if *integer {
-                "a whole number"
-            } else {
-                "a number"
-            };
-            let number = number.ok_or_else(|| format!("type {what}"))?;
-            let value = number.as_f64().unwrap_or_default();
-            let fits =
-                minimum.is_none_or(|min| value >= min) && maximum.is_none_or(|max| value <= max);
-            match fits {
-                true => Ok(Value::Number(number)),
-                false => Err(format!("type {what}, {}", bounds(*minimum, *maximum))),
-            }
-        }
-        FieldKind::Text {
-            min_length,
-            max_length,
-            format,
-        } => {
-            let length = line.chars().count();
-            if !(*min_length..=*max_length).contains(&length) {
-                let max = Some(*max_length).filter(|max| *max < usize::MAX);
-                return Err(format!(
-                    "type {} characters",
-                    bounds(Some(*min_length), max)
-                ));
-            }
-            if format.as_deref() == Some("email") && !line.contains('@') {
-                return Err("type an e-mail address".to_owned());
-            }
-            Ok(Value::String(line.to_owned()))
-        }
-        _ => Err("this field is chosen, not typed".to_owned()),
-    }
-}
-
 fn label(field: &Field) -> String {
     let name = field.title.as_deref().unwrap_or(&field.name);
     match &field.description {
@@ -395,45 +323,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    fn field(schema: Value) -> Field {
-        let requests = json!({ "k": { "method": "elicitation/create", "params": {
-            "requestedSchema": { "properties": { "f": schema }, "required": ["f"] },
-        } } });
-        let mut questions = answers::questions(requests.as_object().unwrap());
-        match questions.remove(0).kind {
-            QuestionKind::Form(mut fields) => fields.remove(0),
-            other => panic!("{other:?} is no form"),
-        }
-    }
+    use crate::cli::questions::form_field;
 
     #[test]
     fn the_cursor_stands_on_the_default() {
         let options = json!([{ "const": "once" }, { "const": "no" }]);
-        let access = field(json!({ "type": "string", "oneOf": options, "default": "no" }));
+        let access = form_field(json!({ "type": "string", "oneOf": options, "default": "no" }));
         let FieldKind::One(options) = &access.kind else {
             panic!("{access:?} is no choice");
         };
         assert_eq!(default_choice(&access, options), 1);
-    }
-
-    #[test]
-    fn what_is_typed_is_checked_against_the_field() {
-        let age = json!({ "type": "integer", "minimum": 18, "maximum": 99 });
-        let name = json!({ "type": "string", "minLength": 2, "maxLength": 3 });
-        let mail = json!({ "type": "string", "format": "email" });
-        let table = [
-            (&age, "18", Ok(json!(18))),
-            (&age, "17", Err("type a whole number, from 18 to 99")),
-            (&age, "old", Err("type a whole number")),
-            (&name, "Ann", Ok(json!("Ann"))),
-            (&name, "A", Err("type from 2 to 3 characters")),
-            (&mail, "a@b", Ok(json!("a@b"))),
-            (&mail, "a", Err("type an e-mail address")),
-        ];
-        for (schema, line, expected) in table {
-            let parsed = parse_line(line, &field(schema.clone()));
-            assert_eq!(parsed, expected.map_err(str::to_owned), "{line}");
-        }
     }
 }

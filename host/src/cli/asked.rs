@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::answers::{Field, FieldKind, Question, QuestionKind};
+use super::questions::{Field, FieldKind, Question, QuestionKind};
 use super::text;
 
 /// Choices shown of one field.
@@ -84,7 +84,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cli::answers;
+    use crate::cli::questions::questions;
 
     #[test]
     fn every_field_says_what_it_takes() {
@@ -105,7 +105,7 @@ mod tests {
             } },
         });
         let mut told = Vec::new();
-        for question in answers::questions(requests.as_object().unwrap()) {
+        for question in questions(requests.as_object().unwrap()) {
             told.extend(lines(&question));
         }
         assert_snapshot!(told.join("\n"), @r"

@@ -5,12 +5,12 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::client::Client;
+use super::client::{Client, Request};
 use super::exit::{Exit, Failure};
 use super::follow::{self, Manner};
-use super::progress::Display;
-use super::wire::{CallReply, Progress, Round, TaskState, ToolInfo};
-use super::{HostArgs, answers, arguments, render, text};
+use super::rounds::{self, Started};
+use super::wire::ToolInfo;
+use super::{HostArgs, arguments, render, text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,9 +24,6 @@ A key given twice makes a list.
 
 Ctrl-C asks whether to detach from the task or to cancel it.";
 
-/// Rounds of questions a tool may ask before its task exists.
-const ROUNDS_MAX: usize = 32;
-
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CallArgs {
@@ -38,7 +35,8 @@ pub struct CallArgs {
     /// All arguments as one JSON object, or @FILE with it (@- reads standard input)
     #[arg(long, value_name = "JSON|@FILE")]
     pub args: Option<String>,
-    /// Print the task's id and leave it running; a call that ends at once prints its result
+    /// Print the task's id and leave it running. A call that ends at once has none: without --json
+    /// its result goes to standard error
     #[arg(long)]
     pub detach: bool,
     /// Answer questions without asking: yes, the default, or the first choice
@@ -62,7 +60,14 @@ pub async fn run(args: CallArgs) -> Result<Exit, Failure> {
         yes: args.yes,
         json: args.json,
     };
-    match start(&client, &tool, &arguments, manner).await? {
+    let request = Request::call(&tool, arguments);
+    match rounds::send(&client, &request, manner).await? {
+        Started::Ended(result) if args.detach && !args.json => {
+            // Standard output is for the id, which a script reads from there.
+            eprintln!("{}", text::dim("it ended at once, so there is no task:"));
+            eprint!("{}", render::result_text(&result));
+            Ok(follow::result_exit(&result))
+        }
         Started::Ended(result) => {
             render::result(&result, args.json);
             Ok(follow::result_exit(&result))
@@ -70,12 +75,13 @@ pub async fn run(args: CallArgs) -> Result<Exit, Failure> {
         Started::Task(task) if args.detach => {
             match args.json {
                 true => render::json(&task.raw),
-                false => println!("{}", task.task_id),
+                false => println!("{}", text::plain_line(&task.task_id, 128)),
             }
             Ok(Exit::Done)
         }
         Started::Task(task) => {
-            eprintln!("{}", text::dim(&format!("task {}", task.task_id)));
+            let id = text::plain_line(&task.task_id, 128);
+            eprintln!("{}", text::dim(&format!("task {id}")));
             follow::follow(&client, &task.task_id, manner).await
         }
     }
@@ -95,57 +101,6 @@ pub async fn find_tool(client: &Client, name: &str) -> Result<ToolInfo, Failure>
             };
             Failure::usage(format!("the host has no tool `{name}`; {known}"))
         })
-}
-
-/// A call that was taken.
-pub enum Started {
-    /// Answered within the call.
-    Ended(Value),
-    Task(Box<TaskState>),
-}
-
-/// Calls the tool, answering what it asks before there is a task.
-pub async fn start(
-    client: &Client,
-    tool: &ToolInfo,
-    arguments: &Map<String, Value>,
-    manner: Manner,
-) -> Result<Started, Failure> {
-    let mut display = Display::start(&format!("calling {}", tool.name));
-    let mut round: Option<Round> = None;
-    for _ in 0..ROUNDS_MAX {
-        let on_progress = |progress: Progress| display.show(&progress);
-        let reply = tokio::select! {
-            reply = client.call(tool, arguments, round.as_ref(), on_progress) => reply?,
-            // Hanging up is the cancel of a call without a task.
-            _ = tokio::signal::ctrl_c() => {
-                return Err(Failure::interrupted("interrupted; the call was given up"));
-            }
-        };
-        let mut questions = match reply {
-            CallReply::Result(result) => return Ok(Started::Ended(result)),
-            CallReply::Task(task) => return Ok(Started::Task(task)),
-            CallReply::InputRequired(questions) => questions,
-        };
-        display.hide();
-        let open = answers::questions(&questions.input_requests);
-        let collected = follow::collect(&open, manner).await.map_err(|why| {
-            Failure::failed(format!(
-                "the tool asks before it starts, and {why}:\n{}\n\
-                 call it from a terminal, or confirm everything with --yes",
-                follow::described(&open)
-            ))
-        })?;
-        let Some(responses) = collected else {
-            return Err(Failure::interrupted("interrupted; nothing was started"));
-        };
-        questions.responses = responses;
-        round = Some(questions);
-        display.unhide();
-    }
-    Err(Failure::failed(format!(
-        "the tool asked {ROUNDS_MAX} times and still did not start; given up"
-    )))
 }
 
 fn read_json_arguments(source: &str) -> Result<Map<String, Value>, Failure> {

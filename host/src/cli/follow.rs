@@ -7,13 +7,13 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::answers::{self, Question};
 use super::ask::{self, Asked};
 use super::client::{Client, Listening};
 use super::exit::{Exit, Failure};
 use super::progress::Display;
+use super::questions::{self, Question};
 use super::wire::{ClientError, Progress, TaskState, TaskStatus};
-use super::{asked, render, text};
+use super::{answers, asked, render, text};
 
 /// Polling keeps to what the host wishes, within these bounds.
 const POLL_MIN: Duration = Duration::from_millis(250);
@@ -29,6 +29,16 @@ pub struct Manner {
     /// Confirm without asking.
     pub yes: bool,
     pub json: bool,
+}
+
+impl Manner {
+    /// What else can be done where a question has no answer.
+    pub fn or_confirm(self) -> &'static str {
+        match self.yes {
+            true => "",
+            false => ", or confirm everything with --yes",
+        }
+    }
 }
 
 /// Sees a task's changes: by subscription, or by polling where there is none.
@@ -113,7 +123,7 @@ pub async fn follow(client: &Client, id: &str, manner: Manner) -> Result<Exit, F
         if state.status != TaskStatus::InputRequired {
             continue;
         }
-        let open: Vec<Question> = answers::questions(&state.input_requests)
+        let open: Vec<Question> = questions::questions(&state.input_requests)
             .into_iter()
             .filter(|question| !answered.contains(&question.key))
             .collect();
@@ -123,7 +133,7 @@ pub async fn follow(client: &Client, id: &str, manner: Manner) -> Result<Exit, F
         display.hide();
         match collect(&open, manner)
             .await
-            .map_err(|why| cannot_answer(&why, client, id, &open))?
+            .map_err(|why| cannot_answer(&why, client, id, &open, manner))?
         {
             Some(responses) => {
                 if send(client, id, responses).await? {
@@ -292,12 +302,19 @@ fn lost(error: ClientError, client: &Client, id: &str) -> Failure {
     failure
 }
 
-fn cannot_answer(why: &str, client: &Client, id: &str, open: &[Question]) -> Failure {
+fn cannot_answer(
+    why: &str,
+    client: &Client,
+    id: &str,
+    open: &[Question],
+    manner: Manner,
+) -> Failure {
     let flags = client.flags();
     Failure::failed(format!(
         "the task waits for an answer, and {why}:\n{}\nanswer with `longshore task answer {id} \
-         KEY=VALUE{flags}`, or confirm everything with --yes",
-        described(open)
+         KEY=VALUE{flags}`{}",
+        described(open),
+        manner.or_confirm()
     ))
 }
 

@@ -11,11 +11,19 @@ mod compile;
 mod demo;
 mod exit;
 mod follow;
+mod list;
+mod page;
+mod place;
 mod plugin;
 mod progress;
+mod prompt;
+mod questions;
+mod read;
 mod render;
 mod result;
+mod rounds;
 mod serve;
+mod sink;
 mod sse;
 mod status;
 mod stdio;
@@ -43,13 +51,16 @@ Exit codes:
   4    the task was cancelled
   130  interrupted";
 
+/// Behind a command's own flags in its help.
+const LAST: usize = 900;
+
 /// A host for long-running tools: sandboxed WebAssembly components, served over MCP as durable tasks.
 #[derive(Parser)]
 #[command(name = "longshore", version, after_help = EXIT_CODES, propagate_version = true)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 struct Cli {
     /// What to log, e.g. `debug` or `longshore::scheduler=trace` [default: RUST_LOG]
-    #[arg(long, global = true, value_name = "FILTER")]
+    #[arg(long, global = true, value_name = "FILTER", display_order = LAST)]
     log: Option<String>,
     #[command(subcommand)]
     command: Command,
@@ -65,8 +76,14 @@ enum Command {
     Stdio(stdio::StdioArgs),
     /// Say what a running host has open and under way
     Status(status::StatusArgs),
+    /// List the tools, resources and prompts that a host offers
+    List(list::ListArgs),
     /// Call a tool, follow its task, answer its questions
     Call(call::CallArgs),
+    /// Print what a resource holds
+    Read(read::ReadArgs),
+    /// Print a prompt's messages
+    Prompt(prompt::PromptArgs),
     /// Look at a task and act on it
     #[command(subcommand)]
     Task(task::TaskCommand),
@@ -146,7 +163,10 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
             Command::Serve(args) => serve::run(args).await,
             Command::Stdio(args) => stdio::run(args).await,
             Command::Status(args) => status::run(args).await,
+            Command::List(args) => list::run(args).await,
             Command::Call(args) => call::run(args).await,
+            Command::Read(args) => read::run(args).await,
+            Command::Prompt(args) => prompt::run(args).await,
             Command::Task(command) => task::run(command).await,
             Command::Plugin(command) => plugin::run(command).await,
             Command::Store(command) => store::run(command),

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::terminal::NoEcho;
 use super::text;
 use super::wire::Progress;
 
@@ -19,6 +20,7 @@ pub struct Display {
     /// Without a terminal: the line shown last, and when.
     last: Option<(String, Instant)>,
     is_bar: bool,
+    _no_echo: Option<NoEcho>,
 }
 
 impl Display {
@@ -34,6 +36,7 @@ impl Display {
             bar,
             last: None,
             is_bar,
+            _no_echo: is_bar.then(NoEcho::begin).flatten(),
         }
     }
 
@@ -44,20 +47,20 @@ impl Display {
             self.show_line(&message);
             return;
         }
+        if let (Some(done), Some(total)) = (progress.done, progress.total)
+            && total > 0.0
+        {
+            let share = (done / total).clamp(0.0, 1.0);
+            // A share of a thousand is a small whole number. Each of these may draw, so the bar
+            // appears where it stands, and not at its beginning first.
+            self.bar.set_position((share * POSITIONS as f64) as u64);
+            if self.bar.length().is_none() {
+                self.bar.set_style(bar_style());
+                self.bar.set_length(POSITIONS);
+            }
+        }
         if !message.is_empty() {
             self.bar.set_message(message);
-        }
-        match (progress.done, progress.total) {
-            (Some(done), Some(total)) if total > 0.0 => {
-                if self.bar.length().is_none() {
-                    self.bar.set_style(bar_style());
-                    self.bar.set_length(POSITIONS);
-                }
-                let share = (done / total).clamp(0.0, 1.0);
-                // A share of a thousand is a small whole number.
-                self.bar.set_position((share * POSITIONS as f64) as u64);
-            }
-            _ => self.bar.tick(),
         }
     }
 

@@ -1,16 +1,16 @@
 //! `longshore serve`: the host, in the foreground, until it is told to stop.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::exit::{Exit, Failure};
+use super::place::ServedArgs;
 use super::text;
 use crate::app::Host;
 use crate::catalog::Snapshot;
-use crate::config::{Config, Overrides, parse_listen};
+use crate::config::{Config, parse_listen};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,31 +27,15 @@ signal stops it at once.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
-    /// The configuration [default: ./longshore.toml, if there is one]
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Where tasks are kept [default: ./longshore-data]
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-    /// A directory of plugins [default: ./plugins.d]
-    #[arg(long, value_name = "DIR")]
-    pub plugins: Option<PathBuf>,
-    /// One plugin's directory, beside the others; may be given several times
-    #[arg(long, value_name = "DIR")]
-    pub plugin: Vec<PathBuf>,
+    #[command(flatten)]
+    pub served: ServedArgs,
     /// The address to listen on; port 0 takes a free one [default: 127.0.0.1:7331]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_listen)]
     pub listen: Option<SocketAddr>,
 }
 
 pub async fn run(args: ServeArgs) -> Result<Exit, Failure> {
-    let overrides = Overrides {
-        listen: args.listen,
-        data_dir: args.data_dir,
-        plugins_dir: args.plugins,
-        plugin_dirs: args.plugin,
-    };
-    let config = Config::load(args.config.as_deref(), overrides)?;
+    let config = args.served.config(args.listen)?;
     // Signals that come while the host starts must not be lost.
     let mut stop = Stop::listen()?;
     let host = tokio::select! {

@@ -1,7 +1,7 @@
 //! `longshore status`: what the host that runs on a data directory has open and under way, asked over its
 //! local socket. It shows counts; what a tenant's tasks are is the tenant's business.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
@@ -11,9 +11,9 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::exit::{Exit, Failure};
+use super::place::DataArgs;
 use super::render;
 use crate::app::{introduction, socket_path};
-use crate::config::{Config, Overrides};
 use crate::task::TenantId;
 
 const EXAMPLES: &str = "\
@@ -52,23 +52,15 @@ const WORDS: &[(&str, &str)] = &[
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct StatusArgs {
-    /// The configuration [default: ./longshore.toml, if there is one]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Where the host keeps its tasks [default: ./longshore-data]
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub async fn run(args: StatusArgs) -> Result<Exit, Failure> {
-    let overrides = Overrides {
-        data_dir: args.data_dir,
-        ..Overrides::default()
-    };
-    let config = Config::load(args.config.as_deref(), overrides)?;
+    let config = args.data.config()?;
     let socket = socket_path(&config);
     let counts = ask(&socket).await.map_err(|error| {
         Failure::refused(format!(

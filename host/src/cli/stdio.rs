@@ -2,7 +2,7 @@
 //! another host of the same data directory it is a bridge to that one. Nothing but the protocol's
 //! messages goes to standard output.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,10 +12,11 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::exit::{Exit, Failure};
+use super::place::ServedArgs;
 use super::serve::{self, Stop};
 use super::text;
 use crate::app::{LocalHost, introduction, socket_path};
-use crate::config::{Config, Overrides};
+use crate::config::Config;
 use crate::store::OpenError;
 use crate::task::TenantId;
 
@@ -41,18 +42,8 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct StdioArgs {
-    /// The configuration [default: ./longshore.toml, if there is one]
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Where tasks are kept [default: ./longshore-data]
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-    /// A directory of plugins [default: ./plugins.d]
-    #[arg(long, value_name = "DIR")]
-    pub plugins: Option<PathBuf>,
-    /// One plugin's directory, beside the others; may be given several times
-    #[arg(long, value_name = "DIR")]
-    pub plugin: Vec<PathBuf>,
+    #[command(flatten)]
+    pub served: ServedArgs,
     /// Whose tasks the client sees and makes
     #[arg(long, value_name = "NAME", default_value = "local", value_parser = TenantId::parse)]
     pub tenant: TenantId,
@@ -65,13 +56,7 @@ enum Served {
 }
 
 pub async fn run(args: StdioArgs) -> Result<Exit, Failure> {
-    let overrides = Overrides {
-        listen: None,
-        data_dir: args.data_dir,
-        plugins_dir: args.plugins,
-        plugin_dirs: args.plugin,
-    };
-    let config = Config::load(args.config.as_deref(), overrides)?;
+    let config = args.served.config(None)?;
     check_tenant(&config, &args.tenant)?;
     // Signals that come while the host starts must not be lost.
     let mut stop = Stop::listen()?;

@@ -9,8 +9,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::exit::{Exit, Failure};
+use super::place::DataArgs;
 use super::{render, text};
-use crate::config::{Config, Overrides};
 use crate::store::{self, Damaged, Exported, OpenError, Report};
 use crate::task::TenantId;
 
@@ -28,7 +28,8 @@ results and plugins' state of all tenants; keep it as safe as the data directory
 
 const CHECK_NOTES: &str = "\
 It repairs nothing. Files that a crash has left are counted and are no problem: the next start
-deletes them. Exit code 1 says that something is wrong.";
+deletes them. Exit code 1 says that something is wrong. On a full disk the records are read from a
+copy in the directory for temporary files (TMPDIR).";
 
 #[derive(Subcommand)]
 #[command(after_help = EXAMPLES)]
@@ -50,12 +51,8 @@ pub enum StoreCommand {
 
 #[derive(Args)]
 pub struct PlaceArgs {
-    /// The configuration [default: ./longshore.toml, if there is one]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Where tasks are kept [default: ./longshore-data]
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -104,12 +101,7 @@ pub fn run(command: StoreCommand) -> Result<Exit, Failure> {
 
 impl PlaceArgs {
     fn directory(&self) -> Result<PathBuf, Failure> {
-        let overrides = Overrides {
-            data_dir: self.data_dir.clone(),
-            ..Overrides::default()
-        };
-        let config = Config::load(self.config.as_deref(), overrides)?;
-        Ok(config.data_dir.join("store"))
+        Ok(self.data.config()?.data_dir.join("store"))
     }
 }
 

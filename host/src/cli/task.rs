@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::exit::{Exit, Failure};
 use super::follow::{self, Manner};
+use super::questions::{self, Question};
 use super::result::{self, ResultArgs};
 use super::wire::TaskStatus;
 use super::{HostArgs, answers, render, text};
@@ -177,7 +178,7 @@ async fn cancel(args: CancelArgs) -> Result<Exit, Failure> {
 async fn answer(args: AnswerArgs) -> Result<Exit, Failure> {
     let client = args.task.host.client()?;
     let state = client.task(&args.task.id).await?;
-    let open = answers::questions(&state.input_requests);
+    let open = questions::questions(&state.input_requests);
     if open.is_empty() {
         let status = state.status.as_str();
         return Err(Failure::usage(format!(
@@ -208,7 +209,7 @@ async fn answer(args: AnswerArgs) -> Result<Exit, Failure> {
 
 /// Answers to the questions that have none yet: by `--yes`, or from the terminal.
 async fn rest(
-    open: &[answers::Question],
+    open: &[Question],
     answered: &Map<String, Value>,
     yes: bool,
 ) -> Result<Map<String, Value>, Failure> {

@@ -13,3 +13,53 @@ pub fn end_with_a_closed_pipe() {
     // SAFETY: restores the default action of one signal, before any other thread runs.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
+
+/// While it lives, the terminal does not show what is typed, and no `^C`: it would break the line that
+/// a progress bar is drawn over, which then stays behind.
+pub struct NoEcho {
+    before: libc::termios,
+}
+
+impl NoEcho {
+    /// None where there is no terminal, or where it is another process's to change.
+    pub fn begin() -> Option<NoEcho> {
+        let before = settings()?;
+        let mut quiet = before;
+        quiet.c_lflag &= !libc::ECHO;
+        set(&quiet);
+        Some(NoEcho { before })
+    }
+}
+
+impl Drop for NoEcho {
+    fn drop(&mut self) {
+        // A process in the background would be stopped for touching the terminal.
+        if is_in_foreground() {
+            set(&self.before);
+        }
+    }
+}
+
+fn settings() -> Option<libc::termios> {
+    if !is_in_foreground() {
+        return None;
+    }
+    let mut settings = std::mem::MaybeUninit::uninit();
+    // SAFETY: fills the settings in where it returns 0, and only then are they read.
+    unsafe {
+        match libc::tcgetattr(libc::STDIN_FILENO, settings.as_mut_ptr()) {
+            0 => Some(settings.assume_init()),
+            _ => None,
+        }
+    }
+}
+
+fn set(settings: &libc::termios) {
+    // SAFETY: reads settings that came from `tcgetattr`.
+    unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, settings) };
+}
+
+fn is_in_foreground() -> bool {
+    // SAFETY: both only ask; without a terminal the first fails with -1, which no group has.
+    unsafe { libc::tcgetpgrp(libc::STDIN_FILENO) == libc::getpgrp() }
+}

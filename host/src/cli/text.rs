@@ -66,13 +66,38 @@ pub fn size(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()
 }
 
-/// `0.3 s`, `12 s`, `4 min 5 s`
+/// How long something took: `0.3 s`, `12 s`, `4 min 5 s`
 pub fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {
         ..10.0 => format!("{seconds:.1} s"),
-        ..60.0 => format!("{seconds:.0} s"),
-        _ => humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string(),
+        _ => span(Duration::from_secs(duration.as_secs())),
+    }
+}
+
+/// How long something may take, exactly: `250 ms`, `30 s`, `1 h 30 min`, `7 days`
+pub fn span(duration: Duration) -> String {
+    const UNITS: [(&str, u128); 5] = [
+        ("days", 86_400_000),
+        ("h", 3_600_000),
+        ("min", 60_000),
+        ("s", 1_000),
+        ("ms", 1),
+    ];
+    let mut left_ms = duration.as_millis();
+    let mut words = Vec::new();
+    for (unit, unit_ms) in UNITS {
+        let count = left_ms / unit_ms;
+        left_ms %= unit_ms;
+        match (count, unit) {
+            (0, _) => {}
+            (1, "days") => words.push("1 day".to_owned()),
+            _ => words.push(format!("{count} {unit}")),
+        }
+    }
+    match words.is_empty() {
+        true => "0 s".to_owned(),
+        false => words.join(" "),
     }
 }
 
@@ -85,5 +110,20 @@ mod tests {
         assert_eq!(plain("a\u{1b}[2Jb\u{8}\r\nc\u{202e}"), "a[2Jb\nc");
         assert_eq!(plain_line("one\ntwo three", 7), "one two…");
         assert_eq!(plain_lines("one\ntwo\n", 20, "> "), "one\n> two");
+    }
+
+    #[test]
+    fn a_span_is_in_the_units_people_use() {
+        let table = [
+            (0, "0 s"),
+            (250, "250 ms"),
+            (1_000, "1 s"),
+            (90_000, "1 min 30 s"),
+            (86_400_000, "1 day"),
+            (7 * 86_400_000 + 3_600_000, "7 days 1 h"),
+        ];
+        for (ms, expected) in table {
+            assert_eq!(span(Duration::from_millis(ms)), expected);
+        }
     }
 }

@@ -14,8 +14,8 @@ use super::guest::Guest;
 use super::json::compact;
 use super::log::Log;
 use super::output::{
-    check_output, refusal, size_of, to_completion, to_contents, to_conversation, to_large,
-    to_result, too_large,
+    check_output, refusal, size_in_message, size_of, to_completion, to_contents, to_conversation,
+    to_large, to_result, too_large,
 };
 use super::{Component, SandboxLimits};
 use crate::scheduler::{Call, Operation, RunEnd, Subject};
@@ -131,10 +131,10 @@ fn tool_returned(output: &types::Output, limits: &SandboxLimits, log: &Log) -> R
     if let Err(message) = check_output(output) {
         return returned(Err(message), log);
     }
-    let size = size_of(output);
-    if size <= limits.result_max_bytes {
+    if size_in_message(output) <= limits.result_max_bytes {
         return returned(to_result(output), log);
     }
+    let size = size_of(output);
     let kept_max_bytes = limits.result_kept_max_bytes.max(limits.result_max_bytes);
     let large = match size <= kept_max_bytes {
         true => to_large(output, size, limits.result_max_bytes),

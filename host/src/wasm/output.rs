@@ -21,7 +21,7 @@ use size::{
 };
 
 pub(super) use large::to_large;
-pub(super) use size::size_of;
+pub(super) use size::{size_in_message, size_of};
 pub(super) use uris::check_output;
 
 /// Parts that one result may have.

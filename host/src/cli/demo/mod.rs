@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::call::{self, Started};
-use super::client::Client;
+use super::call;
+use super::client::{Client, DEFAULT_URL, Request};
 use super::exit::{Exit, Failure};
 use super::follow::{self, Manner};
 use super::plugin::build;
+use super::rounds::{self, Started};
 use super::serve::{self, Stop};
 use super::{ask, render, text};
 use crate::config::{Config, Overrides, parse_listen};
@@ -78,10 +79,11 @@ pub async fn run(args: DemoArgs) -> Result<Exit, Failure> {
         played = play(&client, manner, &stage, &service) => played,
         () = stop.wait() => Err(Failure::interrupted("interrupted")),
     };
-    if played.is_ok() {
-        print_connections(&host.url());
+    if played.is_ok() && args.once {
+        print_connections(DEFAULT_URL, Some(&serve_command(&root, &stage.config)));
     }
     if played.is_ok() && !args.once {
+        print_connections(&host.url(), None);
         eprintln!("\n{}", text::dim("serving on; Ctrl-C ends it"));
         stop.wait().await;
     }
@@ -139,7 +141,7 @@ async fn start(
 ) -> Result<Started, Failure> {
     let tool = call::find_tool(client, name).await?;
     let arguments: Map<String, Value> = arguments.as_object().cloned().unwrap_or_default();
-    call::start(client, &tool, &arguments, manner).await
+    rounds::send(client, &Request::call(&tool, arguments), manner).await
 }
 
 async fn cancel_on_its_way(client: &Client) -> Result<(), Failure> {
@@ -171,7 +173,7 @@ fn find_checkout() -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::failed(format!("no current directory: {error}")))?;
     let is_checkout = |directory: &&Path| {
         let plugin = directory.join("plugins").join(PLUGINS[0]);
-        plugin.join("plugin.toml").is_file()
+        plugin.join("Cargo.toml").is_file()
     };
     let found = here.ancestors().find(is_checkout);
     found.map(Path::to_owned).ok_or_else(|| {
@@ -218,8 +220,30 @@ fn print_files(directory: &Path) {
     }
 }
 
-fn print_connections(url: &str) {
+/// The command that starts the host again.
+fn serve_command(root: &Path, config: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let shown = |path: &Path| {
+        path.strip_prefix(&here)
+            .unwrap_or(path)
+            .display()
+            .to_string()
+    };
+    let program = std::env::args().next().unwrap_or_default();
+    let plugins = root.join("target/plugins");
+    format!(
+        "{program} serve --config {} --plugins {}",
+        shown(config),
+        shown(&plugins)
+    )
+}
+
+/// How a client reaches the host at `url`, which may first have to be started by a command.
+fn print_connections(url: &str, serve: Option<&str>) {
     heading("Connecting a client");
+    if let Some(command) = serve {
+        eprintln!("This host ends now; {command}\nserves the same plugins again. Then:\n");
+    }
     eprintln!("  claude mcp add --transport http longshore {url}");
     eprintln!("\nor, for clients with a configuration file:\n");
     let snippet = json!({ "mcpServers": { "longshore": { "type": "http", "url": url } } });

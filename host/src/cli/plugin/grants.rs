@@ -1,15 +1,13 @@
 //! `longshore plugin grants`: what people allowed plugins for good while they ran, and taking it
 //! back, also while the host runs.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::page::write_table;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::page::Page;
+use crate::cli::place::DataArgs;
 use crate::cli::{render, text};
-use crate::config::{Config, Overrides};
 use crate::task::TenantId;
 use crate::wasm::{Decided, Decisions};
 
@@ -19,7 +17,7 @@ Examples:
   longshore plugin grants --plugin report-export --revoke
   longshore plugin grants --tenant acme --target https://api.example.com:443/v1/ --revoke
 
-What is taken back is asked again at the next request. What the operator gives, in longshore.toml, is
+What is taken back is asked again at the next request, and of a directory in the next run. What the operator gives, in longshore.toml, is
 shown by `longshore plugin list`.";
 
 #[derive(Args)]
@@ -32,28 +30,20 @@ pub struct GrantsArgs {
     #[arg(long, value_name = "NAME", value_parser = TenantId::parse)]
     tenant: Option<TenantId>,
     /// Only for this target, as it is listed
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "TARGET")]
     target: Option<String>,
     /// Take back what is listed; needs one of the three above
     #[arg(long)]
     revoke: bool,
-    /// The configuration [default: ./longshore.toml, if there is one]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Where the host keeps its tasks [default: ./longshore-data]
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: &GrantsArgs) -> Result<Exit, Failure> {
-    let overrides = Overrides {
-        data_dir: args.data_dir.clone(),
-        ..Overrides::default()
-    };
-    let config = Config::load(args.config.as_deref(), overrides)?;
+    let config = args.data.config()?;
     let is_narrowed = args.plugin.is_some() || args.tenant.is_some() || args.target.is_some();
     if args.revoke && !is_narrowed {
         return Err(Failure::usage(
@@ -120,9 +110,9 @@ fn print(listed: &[Decided], is_revoked: bool) {
             text::plain_line(&decided.decision.tool, 64),
         ]);
     }
-    let mut page = String::new();
-    write_table(&mut page, &rows);
-    print!("{page}");
+    let mut page = Page::of_terminal();
+    page.table(&rows);
+    page.print();
     if is_revoked {
         println!("{}", text::green("taken back"));
     }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::describe::Description;
-use crate::catalog::grants::{compare, effective};
+use crate::catalog::grants::{compare_with_host, effective};
 use crate::catalog::load::{CheckedTool, PluginError, load_component, load_plugin, read_manifest};
 use crate::catalog::manifest::Manifest;
 use crate::catalog::offers::Offers;
 use crate::catalog::sandbox_limits;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::page::Page;
 use crate::cli::render;
 use crate::config::{Config, Given, Overrides};
 use crate::wasm::{Component, Sandbox};
@@ -45,7 +46,11 @@ pub async fn run(args: InspectArgs) -> Result<Exit, Failure> {
         .map_err(|error| Failure::failed(format!("{}: {error}", args.plugin.display())))?;
     match args.json {
         true => render::json(&description.to_json()),
-        false => print!("{}", description.to_text()),
+        false => {
+            let mut page = Page::of_terminal();
+            description.write(&mut page);
+            page.print();
+        }
     }
     Ok(Exit::Done)
 }
@@ -62,7 +67,7 @@ async fn describe(
         let none = Given::default();
         let given = config.given.get(&manifest.name).unwrap_or(&none);
         let grants = Arc::new(effective(&manifest.grants, given));
-        let rows = compare(&manifest.grants, given);
+        let rows = compare_with_host(&manifest.grants, given);
         let loaded = load_plugin(&workshop.sandbox, path, manifest, grants, max_bytes).await?;
         let component = &loaded.plugin.component;
         let file = loaded.manifest.component.display().to_string();

@@ -1,25 +1,24 @@
 //! `longshore plugin list`: what a host with this configuration would serve, and what the one that
 //! runs on the data directory does serve.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::describe::{effect_word, grant_cells, row_json};
 use super::inspect::Workshop;
 use super::offers::{prompts_json, resources_json, templates_json};
-use super::page::write_table;
 use super::running::find_running;
-use crate::app::Serving;
+use crate::app::{Serving, ServingPlugin};
 use crate::catalog::Sources;
-use crate::catalog::grants::{Effect, Row, compare};
+use crate::catalog::grants::{Effect, Row, compare_with_host};
 use crate::catalog::known::load_all;
 use crate::catalog::load::LoadedPlugin;
 use crate::catalog::offers::Offers;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::page::Page;
+use crate::cli::place::ServedArgs;
 use crate::cli::{render, text};
-use crate::config::{Config, Given, Overrides};
+use crate::config::Given;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,31 +28,15 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ListArgs {
-    /// The configuration [default: ./longshore.toml, if there is one]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Where the host keeps its tasks [default: ./longshore-data]
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// A directory of plugins [default: ./plugins.d]
-    #[arg(long, value_name = "DIR")]
-    plugins: Option<PathBuf>,
-    /// One plugin's directory, beside the others; may be given several times
-    #[arg(long, value_name = "DIR")]
-    plugin: Vec<PathBuf>,
+    #[command(flatten)]
+    served: ServedArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
-    let overrides = Overrides {
-        data_dir: args.data_dir,
-        plugins_dir: args.plugins,
-        plugin_dirs: args.plugin,
-        ..Overrides::default()
-    };
-    let config = Config::load(args.config.as_deref(), overrides)?;
+    let config = args.served.config(None)?;
     let workshop = Workshop::open(&config)?;
     let loaded = load_all(&workshop.sandbox, &Sources::from(&config), &config.given).await;
     let listed: Vec<(LoadedPlugin, Vec<Row>)> = loaded
@@ -62,25 +45,28 @@ pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
         .map(|plugin| {
             let none = Given::default();
             let given = config.given.get(&plugin.manifest.name).unwrap_or(&none);
-            let rows = compare(&plugin.manifest.grants, given);
+            let rows = compare_with_host(&plugin.manifest.grants, given);
             (plugin, rows)
         })
         .collect();
     let running = find_running(&config.data_dir).await;
     if args.json {
         render::json(&json!({
-            "plugins": listed.iter().map(plugin_json).collect::<Vec<_>>(),
+            "plugins": listed
+                .iter()
+                .map(|listed| plugin_json(listed, running.as_ref()))
+                .collect::<Vec<_>>(),
             "failures": loaded.failures,
             "host": running,
         }));
     } else {
-        let mut page = String::new();
+        let mut page = Page::of_terminal();
         write_page(&mut page, &listed);
         write_grants(&mut page, &listed);
         if let Some(running) = &running {
-            write_running(&mut page, running);
+            write_running(&mut page, running, &listed);
         }
-        print!("{page}");
+        page.print();
         for (name, reason) in &loaded.failures {
             eprintln!(
                 "{} {}: {}",
@@ -99,11 +85,11 @@ pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
     })
 }
 
-fn write_page(page: &mut String, listed: &[(LoadedPlugin, Vec<Row>)]) {
+fn write_page(page: &mut Page, listed: &[(LoadedPlugin, Vec<Row>)]) {
     if listed.is_empty() {
         return;
     }
-    let mut rows = vec![["plugin", "version", "size", "tools", "grants"].map(str::to_owned)];
+    let mut rows = vec![["plugin", "version", "size", "grants", "tools"].map(str::to_owned)];
     for (plugin, grants) in listed {
         let tools: Vec<&str> = plugin
             .tools
@@ -114,38 +100,49 @@ fn write_page(page: &mut String, listed: &[(LoadedPlugin, Vec<Row>)]) {
             plugin.manifest.name.clone(),
             text::plain_line(&plugin.manifest.version, 32),
             text::size(plugin.plugin.component.size_bytes()),
-            offered(&text::plain_line(&tools.join(", "), 48), &plugin.offers),
             grants_words(grants),
+            offered(&text::plain_line(&tools.join(", "), 400), &plugin.offers),
         ]);
     }
-    write_table(page, &rows);
+    page.table(&rows);
 }
 
-fn write_grants(page: &mut String, listed: &[(LoadedPlugin, Vec<Row>)]) {
-    let titles = ["plugin", "grant", "", "asked", "given", ""].map(str::to_owned);
+fn write_grants(page: &mut Page, listed: &[(LoadedPlugin, Vec<Row>)]) {
+    let titles = ["plugin", "grant", "", "", "asked", "given"].map(str::to_owned);
     let mut rows = vec![titles];
     for (plugin, grants) in listed {
         for grant in grants {
             let [kind, name, asked, given] = grant_cells(grant);
             let effect = effect_word(grant.effect, true);
             let plugin = plugin.manifest.name.clone();
-            rows.push([plugin, kind, name, asked, given, effect]);
+            rows.push([plugin, kind, name, effect, asked, given]);
         }
     }
     if rows.len() > 1 {
-        page.push('\n');
-        write_table(page, &rows);
+        page.gap();
+        page.table(&rows);
     }
 }
 
 /// The host's own word: it may have been started with other flags, or still be loading.
-fn write_running(page: &mut String, running: &Serving) {
-    let mut rows = vec![["running host", "version", "sha256"].map(str::to_owned)];
+fn write_running(page: &mut Page, running: &Serving, listed: &[(LoadedPlugin, Vec<Row>)]) {
+    let titles = ["running host", "version", "sha256", "grants"];
+    let mut rows = vec![titles.map(str::to_owned)];
     for (name, plugin) in &running.plugins {
+        let mut ours = listed.iter();
+        let ours = ours.find(|(ours, _)| ours.manifest.name == *name);
         rows.push([
             name.clone(),
             text::plain_line(&plugin.version, 32),
             plugin.sha256.chars().take(16).collect(),
+            match ours.map(|(ours, _)| has_grants_of(plugin, ours)) {
+                Some(true) => "as above".to_owned(),
+                Some(false) => {
+                    let words = "others; restart it to give those above";
+                    text::out().yellow().apply_to(words).to_string()
+                }
+                None => "–".to_owned(),
+            },
         ]);
     }
     for (name, reason) in &running.failures {
@@ -153,10 +150,16 @@ fn write_running(page: &mut String, running: &Serving) {
             text::plain_line(name, 64),
             "failed".to_owned(),
             text::plain_line(reason, 300),
+            String::new(),
         ]);
     }
-    page.push('\n');
-    write_table(page, &rows);
+    page.gap();
+    page.table(&rows);
+}
+
+/// Whether the running host gives a plugin what the configuration says now: it is read at its start.
+fn has_grants_of(running: &ServingPlugin, ours: &LoadedPlugin) -> bool {
+    running.grants_sha256 == ours.plugin.grants.digest().to_string()
 }
 
 /// `2 of 3 granted`, and what else deserves a look.
@@ -166,12 +169,16 @@ fn grants_words(rows: &[Row]) -> String {
     let asked = rows.len() - unasked;
     let granted = count(Effect::Granted) + count(Effect::Narrowed);
     let asks = count(Effect::Asks);
+    let missing = count(Effect::Missing);
     let mut words = match asked {
         0 => "asks for nothing".to_owned(),
         _ => format!("{granted} of {asked} granted"),
     };
     if asks > 0 {
         words += &format!(", {asks} asked at run time");
+    }
+    if missing > 0 {
+        words += &format!(", {missing} missing on the host");
     }
     if unasked > 0 {
         words += &format!(", {unasked} given in vain");
@@ -194,7 +201,8 @@ fn offered(tools: &str, offers: &Offers) -> String {
     words
 }
 
-fn plugin_json((plugin, grants): &(LoadedPlugin, Vec<Row>)) -> Value {
+fn plugin_json((plugin, grants): &(LoadedPlugin, Vec<Row>), running: Option<&Serving>) -> Value {
+    let served = running.and_then(|running| running.plugins.get(&plugin.manifest.name));
     let tools: Vec<&str> = plugin
         .tools
         .iter()
@@ -210,5 +218,7 @@ fn plugin_json((plugin, grants): &(LoadedPlugin, Vec<Row>)) -> Value {
         "resourceTemplates": templates_json(&plugin.offers),
         "prompts": prompts_json(&plugin.offers),
         "grants": grants.iter().map(row_json).collect::<Vec<_>>(),
+        // Null where no host serves it.
+        "grantsNeedRestart": served.map(|served| !has_grants_of(served, plugin)),
     })
 }

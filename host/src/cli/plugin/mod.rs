@@ -9,7 +9,6 @@ mod install;
 mod list;
 mod new;
 mod offers;
-mod page;
 mod remove;
 mod running;
 mod stage;

@@ -2,26 +2,26 @@
 
 use serde_json::{Value, json};
 
-use super::page::{accent, entry, heading, line, prose_entry, write_table};
 use crate::catalog::offers::Offers;
+use crate::cli::page::{Page, accent};
 use crate::cli::text::plain_line;
 use crate::wasm::PromptEntry;
 
 /// Their part of a plugin's page; nothing for a plugin with tools only.
-pub fn write(page: &mut String, offers: &Offers, completes: bool) {
+pub fn write(page: &mut Page, offers: &Offers, completes: bool) {
     write_resources(page, offers);
     for prompt in &offers.prompts {
-        page.push('\n');
+        page.gap();
         write_prompt(page, prompt, completes);
     }
 }
 
-fn write_resources(page: &mut String, offers: &Offers) {
+fn write_resources(page: &mut Page, offers: &Offers) {
     if offers.resources.is_empty() && offers.templates.is_empty() {
         return;
     }
-    page.push('\n');
-    line(page, &heading("RESOURCES"));
+    page.gap();
+    page.heading("RESOURCES");
     let mut rows = vec![["uri", "type", "what"].map(str::to_owned)];
     let resources = offers.resources.iter().map(|resource| {
         let what = resource.description.as_ref().unwrap_or(&resource.name);
@@ -36,29 +36,35 @@ fn write_resources(page: &mut String, offers: &Offers) {
         rows.push([
             accent().apply_to(plain_line(uri, 72)).to_string(),
             plain_line(mime_type.as_deref().unwrap_or_default(), 32),
-            plain_line(what, 72),
+            plain_line(what, 400),
         ]);
     }
-    write_table(page, &rows);
+    page.table(&rows);
 }
 
-fn write_prompt(page: &mut String, prompt: &PromptEntry, completes: bool) {
+fn write_prompt(page: &mut Page, prompt: &PromptEntry, completes: bool) {
     let name = accent().apply_to(plain_line(&prompt.name, 64)).to_string();
-    line(page, &format!("{} {name}", heading("PROMPT")));
+    page.heading_of("PROMPT", &name);
     if let Some(description) = &prompt.description {
-        prose_entry(page, "", description);
+        page.prose(2, description);
     }
-    for (index, argument) in prompt.arguments.iter().enumerate() {
-        let required = if argument.required { "  required" } else { "" };
-        let what = plain_line(argument.description.as_deref().unwrap_or_default(), 72);
-        let name = accent()
-            .apply_to(plain_line(&argument.name, 40))
-            .to_string();
-        let label = if index == 0 { "arguments" } else { "" };
-        entry(page, label, &format!("{name}{required}  {what}"));
-    }
+    let rows: Vec<[String; 3]> = prompt
+        .arguments
+        .iter()
+        .map(|argument| {
+            let required = if argument.required { "required" } else { "" };
+            [
+                accent()
+                    .apply_to(plain_line(&argument.name, 40))
+                    .to_string(),
+                required.to_owned(),
+                plain_line(argument.description.as_deref().unwrap_or_default(), 400),
+            ]
+        })
+        .collect();
+    page.table_entry("arguments", &rows);
     if completes && !prompt.arguments.is_empty() {
-        entry(page, "", "values are suggested");
+        page.entry("", "values are suggested");
     }
 }
 

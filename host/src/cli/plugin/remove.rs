@@ -3,11 +3,11 @@
 
 use clap::Args;
 
-use super::install::HostDirs;
 use super::running::{Taken, find_running_on, wait};
 use super::stage::Shelf;
 use crate::app::Serving;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::place::HostDirs;
 
 const EXAMPLES: &str = "\
 Examples:

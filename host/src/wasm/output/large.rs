@@ -38,15 +38,17 @@ pub(in crate::wasm) fn to_large(
         parts: Vec::new(),
     };
     let mut room = max_bytes / 2;
-    let structured = match output.structured.as_deref() {
-        None => None,
-        Some(text) => Some(compact(text).map_err(|error| {
-            format!("the tool returned structured content that is not JSON: {error}")
-        })?),
-    };
-    let fits = output.structured.as_ref().map_or(0, String::len) <= room / 2;
+    let structured = output.structured.as_deref().map(compact).transpose();
+    let structured = structured.map_err(|error| {
+        format!("the tool returned structured content that is not JSON: {error}")
+    })?;
+    let length = output.structured.as_ref().map_or(0, String::len);
+    // Alone it may fill a message by itself. Its repetition as a text, for clients that know no
+    // structured content, is then what is read in parts.
+    let is_repeated = output.content.is_empty() && structured.is_some() && length <= max_bytes;
+    let fits = length <= room / 2 || is_repeated;
     let shown = structured.as_deref().filter(|_| fits);
-    room -= shown.map_or(0, |structured| structured.get().len());
+    room = room.saturating_sub(shown.map_or(0, |structured| structured.get().len()));
     let mut pieces = Vec::with_capacity(output.content.len());
     for content in &output.content {
         let size = size_of_content(content) + BLOCK_BYTES;
@@ -58,14 +60,17 @@ pub(in crate::wasm) fn to_large(
         }
     }
     let left_out = structured.as_deref().filter(|_| !fits);
-    if let Some(structured) = left_out {
+    if let Some(structured) = structured.as_deref().filter(|_| !fits || is_repeated) {
         let links = parts.cut_text(structured.get(), "structured content", Some(JSON))?;
         pieces.push(Piece::Links(links));
     }
     let mut random = [0; 16];
     getrandom::fill(&mut random).expect("the system's random generator works");
     let placeholder = TaskId::from_random(random);
-    let notice = notice(size, max_bytes, parts.parts.len(), left_out.is_some());
+    let notice = match is_repeated {
+        true => notice_of_repetition(max_bytes, parts.parts.len()),
+        false => notice(size, max_bytes, parts.parts.len(), left_out.is_some()),
+    };
     let links = write_links(&pieces, &placeholder);
     let mut blocks = vec![Block::Text { text: &notice }];
     let mut links = links.iter();
@@ -132,6 +137,14 @@ fn notice(size: usize, max_bytes: usize, parts: usize, lacks_structured: bool) -
         );
     }
     text
+}
+
+fn notice_of_repetition(max_bytes: usize, parts: usize) -> String {
+    format!(
+        "The result is structured content. As a text as well it would be more than the {max_bytes} bytes \
+         that one message may have, so the text is kept with the task for as long as that lives, in \
+         {parts} parts: resources/read gets each under the links that follow, in their order."
+    )
 }
 
 /// URI and name of each link, in order.
@@ -256,6 +269,14 @@ mod tests {
         shown["content"].as_array().unwrap().clone()
     }
 
+    fn text_of(large: &LargeResult) -> String {
+        let texts = large.parts.iter().map(|part| match &part.body {
+            PartBody::Text(text) => text.as_str(),
+            PartBody::Blob(_) => panic!("a blob"),
+        });
+        texts.collect()
+    }
+
     #[test]
     fn what_is_large_becomes_links_in_its_place_and_comes_back_whole() {
         let text = "é".repeat(1_500);
@@ -307,16 +328,29 @@ mod tests {
         let list = format!("[{}]", vec!["1"; 5_000].join(","));
         let large = cut(vec![], Some(list.clone()), 2_000);
         assert!(large.shown().1, "no schema is broken");
-        let read: String = large
-            .parts
-            .iter()
-            .map(|part| match &part.body {
-                PartBody::Text(text) => text.as_str(),
-                PartBody::Blob(_) => panic!("a blob"),
-            })
-            .collect();
-        assert_eq!(read, list);
+        assert_eq!(text_of(&large), list);
         assert_eq!(large.parts[0].mime_type.as_deref(), Some(JSON));
+    }
+
+    #[test]
+    fn structured_content_that_fills_a_message_is_whole_there_and_as_a_text_in_parts() {
+        let quoted = format!("[\"{}\"]", "\\\"".repeat(450));
+        let large = cut(vec![], Some(quoted.clone()), 1_000);
+        let (json, is_error) = large.shown();
+        assert!(!is_error);
+        let shown: serde_json::Value = serde_json::from_str(json).unwrap();
+        assert_eq!(shown["structuredContent"].to_string(), quoted);
+        let blocks = blocks(&large);
+        assert!(blocks[0]["text"].as_str().unwrap().contains("1000 bytes"));
+        let names: Vec<_> = blocks[1..].iter().map(|link| &link["name"]).collect();
+        assert_eq!(
+            names,
+            [
+                "structured content, part 1 of 2",
+                "structured content, part 2 of 2"
+            ]
+        );
+        assert_eq!(text_of(&large), quoted);
     }
 
     #[test]

@@ -11,8 +11,16 @@ pub(super) const BLOCK_BYTES: usize = 96;
 /// Besides its block's: more than JSON takes for a prompt's message, bytes.
 const MESSAGE_BYTES: usize = 32;
 
-/// A result's. Blobs count as they are, before base64 makes a third more of them, and structured
-/// content counts once, also where it stands in for a text as well.
+/// What a result has in a message. Structured content that stands alone is there twice: as itself, and
+/// spelled as the text that clients read which know no structured content.
+pub(in crate::wasm) fn size_in_message(output: &Output) -> usize {
+    let repeated = output.structured.as_deref();
+    let repeated = repeated.filter(|_| output.content.is_empty());
+    size_of(output) + repeated.map_or(0, written_bytes)
+}
+
+/// What a tool returned, each thing once. Blobs count as they are, before base64 makes a third more of
+/// them.
 pub(in crate::wasm) fn size_of(output: &Output) -> usize {
     let blocks = output.content.iter().map(size_of_content);
     let structured = output.structured.as_ref().map_or(0, String::len);
@@ -191,6 +199,14 @@ mod tests {
             let json = to_result(&many).unwrap().json;
             assert!(json.len() <= size_of(&many), "{json:.200}");
         }
+        // Nothing grows more by being repeated as a text.
+        let alone = Output {
+            structured: Some(format!("[\"{}\"]", "\\\"".repeat(10_000))),
+            ..output(Vec::new())
+        };
+        let json = to_result(&alone).unwrap().json;
+        assert!(json.len() > 2 * size_of(&alone), "{} bytes", json.len());
+        assert!(json.len() <= size_in_message(&alone) + BLOCK_BYTES);
     }
 
     #[test]

@@ -135,6 +135,18 @@ pub enum Operation {
     Delete {
         path: String,
     },
+    /// Tells how long a file is.
+    Length {
+        path: String,
+    },
+    /// Tells the names in a directory.
+    List {
+        path: String,
+    },
+    /// Makes a directory; tells how that went.
+    MakeDirectory {
+        path: String,
+    },
     Trap,
     /// Traps, but only in the first run.
     TrapOnce,
@@ -256,6 +268,18 @@ impl Operation {
                 Ok(()) => format!("deleted {path}"),
                 Err(error) => format!("{path}: {error}"),
             },
+            Operation::Length { path } => match std::fs::metadata(&path) {
+                Ok(found) => format!("{path}: {} long", found.len()),
+                Err(error) => format!("{path}: {error}"),
+            },
+            Operation::List { path } => match list(&path) {
+                Ok(names) => format!("{path}: {}", names.join(" ")),
+                Err(error) => format!("{path}: {error}"),
+            },
+            Operation::MakeDirectory { path } => match std::fs::create_dir(&path) {
+                Ok(()) => format!("made {path}"),
+                Err(error) => format!("{path}: {error}"),
+            },
             Operation::Trap => panic!("as the script says"),
             Operation::TrapOnce if ctx.attempt() == 1 => panic!("as the script says, once"),
             Operation::TrapOnce => return Ok(Vec::new()),
@@ -289,6 +313,15 @@ fn append(path: &str, bytes: usize) -> String {
         Ok(()) => format!("{path}: written"),
         Err(error) => format!("{path}: {error}"),
     }
+}
+
+fn list(path: &str) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
 }
 
 fn ms_of_nothing() -> u64 {
