@@ -199,6 +199,16 @@ async fn a_bridge_says_why_when_its_host_is_gone() {
     assert_eq!(bridge.end().await.code(), Some(1));
 }
 
+/// It would go on looking for the other host for longer than a client waits.
+#[tokio::test]
+async fn a_process_that_is_told_to_stop_while_it_starts_stops() {
+    let setup = script_setup();
+    let _serving = setup.start().await;
+    std::fs::remove_file(setup.path("data").join("longshore.sock")).unwrap();
+    let starting = StdioHost::start(&setup);
+    assert_eq!(starting.terminate().await.code(), Some(130));
+}
+
 #[tokio::test]
 async fn a_client_sees_the_tasks_of_the_tenant_it_is_started_for_also_through_a_bridge() {
     let setup = script_setup();

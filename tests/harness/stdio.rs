@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::process::{ExitStatus, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -140,6 +141,23 @@ impl StdioHost {
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
             .await;
         answer["result"].clone()
+    }
+
+    /// Sends SIGTERM once the process watches for it, and waits for its end.
+    pub async fn terminate(mut self) -> ExitStatus {
+        let pid = self.child.id().expect("the process runs");
+        // A process that does not watch for a signal yet is ended by it.
+        let watches = |status: &str| {
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            let caught = u64::from_str_radix(caught.unwrap_or("0").trim(), 16).unwrap();
+            caught & (1 << (Signal::TERM.as_raw() - 1)) != 0
+        };
+        while !watches(&std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap()) {
+            tokio::task::yield_now().await;
+        }
+        let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        self.child.wait().await.unwrap()
     }
 
     /// Ends the input and waits for the process, whose output must have ended with it.

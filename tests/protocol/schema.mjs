@@ -94,7 +94,9 @@ class Revision {
   /** What is wrong with a message of the server; `method` is the request's that it answers. */
   problems(message, method) {
     // What it consists of is recorded as well, message by message.
-    if (Array.isArray(message)) return this.#against("JSONRPCBatchResponse", message);
+    if (Array.isArray(message)) {
+      return this.#against("JSONRPCBatchResponse", message.map((one) => this.#identified(one)));
+    }
     if (message?.method !== undefined) {
       const kind = "id" in message ? "JSONRPCRequest" : "JSONRPCNotification";
       return [
@@ -103,13 +105,17 @@ class Revision {
       ];
     }
     if (message?.error !== undefined) {
-      // All transports allow an error without an id; two schemas say otherwise.
-      if (message.id === undefined && this.#key === "definitions") message = { id: "", ...message };
       const named = this.#byCode.get(message.error?.code);
-      return this.#against(named ?? this.#first("JSONRPCErrorResponse", "JSONRPCError"), message);
+      return this.#against(named ?? this.#first("JSONRPCErrorResponse", "JSONRPCError"), this.#identified(message));
     }
     const response = this.#against(this.#first("JSONRPCResultResponse", "JSONRPCResponse"), message);
     return response.length > 0 ? response : this.#result(message.result, method);
+  }
+
+  /** All transports allow an error without an id; two schemas say otherwise. */
+  #identified(message) {
+    const lacks = message.error !== undefined && message.id === undefined && this.#key === "definitions";
+    return lacks ? { id: "", ...message } : message;
   }
 
   #result(result, method) {

@@ -38,7 +38,11 @@ pub async fn run(args: ServeArgs) -> Result<Exit, Failure> {
     let config = args.served.config(args.listen)?;
     // Signals that come while the host starts must not be lost.
     let mut stop = Stop::listen()?;
-    let host = start(config.clone()).await?;
+    let host = tokio::select! {
+        started = start(config.clone()) => started?,
+        // Nobody was promised anything yet, and a plugin may take long to compile.
+        () = stop.wait() => return Ok(Exit::Interrupted),
+    };
     print_summary(&host, &config);
     stop.wait().await;
     stop_host(host, stop).await;

@@ -60,7 +60,12 @@ pub async fn run(args: StdioArgs) -> Result<Exit, Failure> {
     check_tenant(&config, &args.tenant)?;
     // Signals that come while the host starts must not be lost.
     let mut stop = Stop::listen()?;
-    match find(&config).await? {
+    let served = tokio::select! {
+        served = find(&config) => served?,
+        // A client that gives up on a host that starts must not leave it behind.
+        () = stop.wait() => return Ok(Exit::Interrupted),
+    };
+    match served {
         Served::Here(host) => serve(host, args.tenant, stop).await,
         Served::There(stream) => tokio::select! {
             bridged = bridge(stream, &args.tenant) => bridged,
