@@ -2,6 +2,11 @@
 
 use serde_json::{Map, Value};
 
+use super::text;
+
+/// Names of arguments shown of one tool.
+const SYNOPSIS_MAX_CHARS: usize = 400;
+
 /// Properties deeper than this many references are taken as they come.
 const REFERENCES_MAX: usize = 16;
 
@@ -24,7 +29,19 @@ pub fn from_words(words: &[String], schema: &Value) -> Result<Map<String, Value>
             }
         }
     }
-    Ok(arguments)
+    let missing = required(schema);
+    let missing = missing
+        .iter()
+        .filter(|name| !arguments.contains_key(**name));
+    let missing: Vec<String> = missing.map(|name| format!("`{name}`")).collect();
+    match missing.is_empty() {
+        true => Ok(arguments),
+        false => Err(format!(
+            "the tool needs {}; it takes {}",
+            missing.join(" and "),
+            of_schema(schema)
+        )),
+    }
 }
 
 /// Builds a prompt's arguments, which are texts whatever they look like.
@@ -54,6 +71,23 @@ pub fn typed_for(text: &str, property: &Value) -> Result<Value, String> {
 pub fn required(schema: &Value) -> Vec<&str> {
     let names = schema["required"].as_array().into_iter().flatten();
     names.filter_map(Value::as_str).collect()
+}
+
+/// What an object's schema takes, in the words of [`synopsis`].
+pub fn of_schema(schema: &Value) -> String {
+    let required = required(schema);
+    let names = schema["properties"].as_object().into_iter().flatten();
+    let names = names.map(|(name, _)| name.as_str());
+    synopsis(names.map(|name| (name, required.contains(&name))))
+}
+
+/// Names and whether each must be given, as `file= group_by= [measures=]`.
+pub fn synopsis<'a>(arguments: impl Iterator<Item = (&'a str, bool)>) -> String {
+    let (required, optional): (Vec<_>, Vec<_>) = arguments.partition(|(_, required)| *required);
+    let required = required.into_iter().map(|(name, _)| format!("{name}="));
+    let optional = optional.into_iter().map(|(name, _)| format!("[{name}=]"));
+    let words: Vec<String> = required.chain(optional).collect();
+    text::plain_line(&words.join(" "), SYNOPSIS_MAX_CHARS)
 }
 
 /// The schema of `key`; None where the tool takes what it did not declare.
@@ -235,6 +269,17 @@ mod tests {
         assert_snapshot!(build(&["nam=x"]).unwrap_err(), @"the tool has no argument `nam`; it has count, deep, filter, mode, name, note, ratio, tags");
         assert_snapshot!(build(&["name"]).unwrap_err(), @"`name` is not KEY=VALUE");
         assert_snapshot!(build(&["name=a", "name=b"]).unwrap_err(), @"`name` is given twice");
+    }
+
+    #[test]
+    fn what_a_tool_needs_is_told_before_it_is_called() {
+        let schema = json!({
+            "properties": { "deep": {}, "from": {}, "to": {} }, "required": ["from", "to"],
+        });
+        let error = from_words(&["to=b".to_owned()], &schema).unwrap_err();
+        assert_snapshot!(error, @"the tool needs `from`; it takes from= to= [deep=]");
+        let error = from_words(&[], &schema).unwrap_err();
+        assert_snapshot!(error, @"the tool needs `from` and `to`; it takes from= to= [deep=]");
     }
 
     #[test]

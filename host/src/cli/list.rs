@@ -103,7 +103,7 @@ fn write_kind(
     for item in items {
         let name = item[named_by].as_str().unwrap_or_default();
         let name = accent().apply_to(text::plain_line(name, NAME_MAX_CHARS));
-        let arguments = text::plain_line(&arguments(item), NAME_MAX_CHARS);
+        let arguments = arguments(item);
         page.synopsis(&format!("{name} {arguments}"));
         let what = item["description"].as_str().or(item["title"].as_str());
         if let Some(what) = what {
@@ -112,27 +112,14 @@ fn write_kind(
     }
 }
 
-/// `file= group_by= [measures=]`
 fn tool_arguments(tool: &Value) -> String {
-    let schema = &tool["inputSchema"];
-    let required = arguments::required(schema);
-    let names = schema["properties"].as_object().into_iter().flatten();
-    let names = names.map(|(name, _)| name.as_str());
-    synopsis(names.map(|name| (name, required.contains(&name))))
+    arguments::of_schema(&tool["inputSchema"])
 }
 
 fn prompt_arguments(prompt: &Value) -> String {
     let arguments = prompt["arguments"].as_array().into_iter().flatten();
-    synopsis(arguments.map(|argument| {
+    arguments::synopsis(arguments.map(|argument| {
         let name = argument["name"].as_str().unwrap_or_default();
         (name, argument["required"] == Value::Bool(true))
     }))
-}
-
-/// Those that must be given come first.
-fn synopsis<'a>(arguments: impl Iterator<Item = (&'a str, bool)>) -> String {
-    let (required, optional): (Vec<_>, Vec<_>) = arguments.partition(|(_, required)| *required);
-    let required = required.into_iter().map(|(name, _)| format!("{name}="));
-    let optional = optional.into_iter().map(|(name, _)| format!("[{name}=]"));
-    required.chain(optional).collect::<Vec<_>>().join(" ")
 }

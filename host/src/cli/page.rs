@@ -251,8 +251,7 @@ mod tests {
         a
             some words that are more than
             one line holds
-        another
-            few words
+        another  few words
         ");
     }
 }

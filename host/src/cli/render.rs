@@ -1,11 +1,13 @@
 //! Shows results: text for a person, JSON for a script.
 
 use std::fmt::Write;
+use std::time::SystemTime;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use super::page::Page;
 use super::wire::{Reference, Runs, TaskState};
 use super::{asked, questions, text};
 
@@ -126,7 +128,33 @@ pub fn task(state: &TaskState, as_json: bool) {
     }
 }
 
-/// A task among others.
+/// Tasks for a person to look over, in a table that keeps to the terminal's width.
+pub fn task_table(states: &[TaskState]) -> Page {
+    let mut rows = vec![["task", "age", "status", "tool"].map(str::to_owned)];
+    for state in states {
+        let message = state.status_message.as_deref().unwrap_or_default();
+        let tool = state.tool().unwrap_or("–");
+        rows.push([
+            text::plain_line(&state.task_id, 128),
+            age(&state.created_at),
+            state.status.as_str().to_owned(),
+            text::plain_line(format!("{tool}: {message}").trim_end_matches(": "), 240),
+        ]);
+    }
+    let mut page = Page::of_terminal();
+    page.table(&rows);
+    page
+}
+
+/// How long ago a time of the wire was.
+fn age(at: &str) -> String {
+    let at = humantime::parse_rfc3339(at).ok();
+    // A clock that was set back makes it now.
+    let age = at.map(|at| SystemTime::now().duration_since(at).unwrap_or_default());
+    age.map_or_else(|| "–".to_owned(), text::age)
+}
+
+/// A task among others, on one line whatever it holds.
 pub fn task_line(state: &TaskState) -> String {
     let message = state.status_message.as_deref().unwrap_or_default();
     let line = format!(

@@ -76,7 +76,7 @@ pub fn print_summary(host: &Host, config: &Config) {
         ("plugins", plugins_line(&snapshot, config)),
         ("tools", tools_line(&snapshot)),
         ("tenants", tenants),
-        ("data", config.data_dir.display().to_string()),
+        ("data", text::path(&config.data_dir)),
     ] {
         eprintln!("  {} {value}", text::dim(&format!("{name:<8}")));
     }

@@ -1,5 +1,7 @@
 //! `longshore task`: looks at a task and acts on it, from any terminal and at any later time.
 
+use std::io::IsTerminal;
+
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
@@ -118,8 +120,12 @@ async fn list(args: ListArgs) -> Result<Exit, Failure> {
         render::json(&json!({ "tasks": tasks }));
         return Ok(Exit::Done);
     }
-    for task in &tasks {
-        println!("{}", render::task_line(task));
+    if !tasks.is_empty() && std::io::stdout().is_terminal() {
+        render::task_table(&tasks).print();
+    } else {
+        for task in &tasks {
+            println!("{}", render::task_line(task));
+        }
     }
     match (tasks.len(), hidden) {
         (0, 0) => eprintln!("no tasks"),

@@ -1,5 +1,6 @@
 //! Words on a terminal: colours, sizes, and tool output made harmless.
 
+use std::path::Path;
 use std::time::Duration;
 
 use dialoguer::console::{Style, style};
@@ -66,6 +67,14 @@ pub fn size(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()
 }
 
+/// A path, from here where it lies below.
+pub fn path(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let below = path.strip_prefix(&here).ok();
+    let below = below.filter(|below| !below.as_os_str().is_empty());
+    plain(&below.unwrap_or(path).display().to_string())
+}
+
 /// How long something took: `0.3 s`, `12 s`, `4 min 5 s`
 pub fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
@@ -77,6 +86,16 @@ pub fn duration(duration: Duration) -> String {
 
 /// How long something may take, exactly: `250 ms`, `30 s`, `1 h 30 min`, `7 days`
 pub fn span(duration: Duration) -> String {
+    words(duration).join(" ")
+}
+
+/// How long ago something was, about: `12 s`, `3 h`, `7 days`
+pub fn age(duration: Duration) -> String {
+    words(Duration::from_secs(duration.as_secs())).remove(0)
+}
+
+/// A number for each unit, the largest first; at least one.
+fn words(duration: Duration) -> Vec<String> {
     const UNITS: [(&str, u128); 5] = [
         ("days", 86_400_000),
         ("h", 3_600_000),
@@ -95,10 +114,10 @@ pub fn span(duration: Duration) -> String {
             _ => words.push(format!("{count} {unit}")),
         }
     }
-    match words.is_empty() {
-        true => "0 s".to_owned(),
-        false => words.join(" "),
+    if words.is_empty() {
+        words.push("0 s".to_owned());
     }
+    words
 }
 
 #[cfg(test)]
@@ -125,5 +144,7 @@ mod tests {
         for (ms, expected) in table {
             assert_eq!(span(Duration::from_millis(ms)), expected);
         }
+        assert_eq!(age(Duration::from_millis(7_384_900)), "2 h");
+        assert_eq!(age(Duration::from_millis(900)), "0 s");
     }
 }

@@ -216,33 +216,22 @@ fn print_files(directory: &Path) {
     files.sort();
     for file in files {
         let size = std::fs::metadata(&file).map_or(0, |file| file.len());
-        eprintln!("  {:>10}  {}", text::size(size), file.display());
+        eprintln!("  {:>10}  {}", text::size(size), text::path(&file));
     }
 }
 
 /// The command that starts the host again.
 fn serve_command(root: &Path, config: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    let shown = |path: &Path| {
-        path.strip_prefix(&here)
-            .unwrap_or(path)
-            .display()
-            .to_string()
-    };
     let program = std::env::args().next().unwrap_or_default();
-    let plugins = root.join("target/plugins");
-    format!(
-        "{program} serve --config {} --plugins {}",
-        shown(config),
-        shown(&plugins)
-    )
+    let (config, plugins) = (text::path(config), text::path(&root.join("target/plugins")));
+    format!("{program} serve --config {config} --plugins {plugins}")
 }
 
 /// How a client reaches the host at `url`, which may first have to be started by a command.
 fn print_connections(url: &str, serve: Option<&str>) {
     heading("Connecting a client");
     if let Some(command) = serve {
-        eprintln!("This host ends now; {command}\nserves the same plugins again. Then:\n");
+        eprintln!("This host ends here. To start it again, and then to connect:\n\n  {command}\n");
     }
     eprintln!("  claude mcp add --transport http longshore {url}");
     eprintln!("\nor, for clients with a configuration file:\n");

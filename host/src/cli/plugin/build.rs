@@ -92,7 +92,7 @@ pub fn build_all(
             text::plain_line(&plugin.version, 16),
             text::size(plugin.size_bytes),
             text::duration(plugin.took),
-            text::dim(&plugin.directory.display().to_string()),
+            text::dim(&text::path(&plugin.directory)),
         );
         built.push(plugin);
     }
