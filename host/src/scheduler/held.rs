@@ -220,6 +220,13 @@ impl Run {
 
 #[cfg(test)]
 impl Scheduler {
+    /// The runs that wait for another round.
+    pub(super) fn waiting_runs(&self) -> Vec<Run> {
+        let state = self.lock();
+        let waiting = state.waiting.values();
+        waiting.map(|waiting| waiting.run.clone()).collect()
+    }
+
     pub(super) fn waiting_rounds(&self) -> usize {
         self.lock().waiting.len()
     }

@@ -180,7 +180,12 @@ fn check_task(records: &Records, task: &Task, report: &mut Report) -> Result<(),
     Ok(())
 }
 
-fn check_bodies(records: &Records, bodies: &Bodies, report: &mut Report) -> Result<(), StoreError> {
+/// Compares the bodies that records name with what is there.
+pub(super) fn check_bodies(
+    records: &Records,
+    bodies: &Bodies,
+    report: &mut Report,
+) -> Result<(), StoreError> {
     let mut parts = PartSums::default();
     for family in keys::BODIES {
         for entry in records.scan(family) {

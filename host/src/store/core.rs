@@ -122,7 +122,12 @@ impl Core {
 
     /// A store over records that outlive it, without a directory of its own to lock.
     #[cfg(test)]
-    pub(super) fn simulated(records: Records, directory: &Path, unfinished_max: usize) -> Core {
+    pub(super) fn simulated(
+        records: Records,
+        directory: &Path,
+        unfinished_max: usize,
+        results_max_bytes: u64,
+    ) -> Core {
         let bodies = Bodies::open(directory.join("bodies")).unwrap();
         Core {
             watermark: Watermark::open(directory).unwrap(),
@@ -133,7 +138,7 @@ impl Core {
             usages: Usages::default(),
             unfinished: Mutex::new(count_unfinished(&records).unwrap()),
             round_bytes: rounds::count(&records, u64::MAX).unwrap(),
-            part_bytes: parts::count(&records, &bodies, u64::MAX).unwrap(),
+            part_bytes: parts::count(&records, &bodies, results_max_bytes).unwrap(),
             bodies,
             unfinished_max,
             failure: OnceLock::new(),

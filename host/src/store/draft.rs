@@ -13,7 +13,7 @@ use super::records::Writes;
 use super::state::StateDraft;
 use super::{StoreError, UpdateError};
 use crate::clock::Timestamp;
-use crate::task::{Event, Task, TaskKey, TenantId, apply};
+use crate::task::{Ending, Event, Phase, Task, TaskKey, TenantId, apply};
 
 /// What a task's record may hold, bytes. Its texts come from tools, and whoever takes them in
 /// bounds them; this keeps the engine's nodes small if somebody does not.
@@ -122,6 +122,11 @@ impl<'a> Draft<'a> {
             return Err(UpdateError::Unknown);
         };
         let mut next = apply(&current, event, now)?;
+        let is_other_end = next.is_terminal() && next.phase != Phase::Ended(Ending::Completed);
+        if is_other_end || matches!(event, Event::Claimed) {
+            // Of a run that kept a large result and died before it ended with it.
+            self.clear_parts(key)?;
+        }
         let bodies = self.wanted(&current, bodies)?;
         let updated_at = std::mem::replace(&mut next.updated_at, current.updated_at);
         if bodies.is_empty() && next == current {

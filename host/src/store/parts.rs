@@ -77,17 +77,27 @@ impl Draft<'_> {
             return Err(Rejected::StaleRun.into());
         }
         let record = encode_bounded(&task)?;
+        self.clear_parts(key)?;
+        self.write(Some(&task), task.clone(), record, bodies)?;
+        self.quota.take(counted);
+        Ok(task)
+    }
+
+    /// Deletes what is kept of a result: another takes its place, or none does.
+    pub(super) fn clear_parts(&mut self, key: &TaskKey) -> Result<(), StoreError> {
+        let names = self.names_under(&keys::parts(key))?;
+        if names.is_empty() {
+            return Ok(());
+        }
         self.free_parts(key)?;
-        for name in self.names_under(&keys::parts(key))? {
+        for name in names {
             if let Some(value) = self.value(&name)? {
                 let key = key.clone();
                 self.garbage.push(Garbage::Body { key, value });
             }
             self.writes.insert(name, None);
         }
-        self.write(Some(&task), task.clone(), record, bodies)?;
-        self.quota.take(counted);
-        Ok(task)
+        Ok(())
     }
 
     /// Gives back what the parts of a task are counted with.

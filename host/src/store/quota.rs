@@ -80,6 +80,11 @@ impl TenantBytes {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn of(&self, tenant: &TenantId) -> u64 {
+        self.lock().get(tenant).copied().unwrap_or_default()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<TenantId, u64>> {
         self.0
             .by_tenant

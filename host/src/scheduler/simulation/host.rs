@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::AbortHandle;
 
 use super::guest::World;
 use crate::clock::Clock;
@@ -18,6 +19,10 @@ use crate::store::simulated::{Hand, Medium};
 
 /// Turns every task of the runtime gets in one step: more than the longest chain of them needs.
 const TURNS: usize = 16;
+
+/// Calls at once, and instances that wait in memory.
+const CALLS_MAX: usize = 2;
+const HELD_MAX: usize = 2;
 
 /// Longer than any simulation: timers that never fire.
 const NEVER: Duration = Duration::from_secs(3_600);
@@ -30,6 +35,7 @@ pub(super) struct Host {
     hand: Hand,
     started: Arc<AtomicBool>,
     drained: Arc<AtomicBool>,
+    clients: Vec<AbortHandle>,
 }
 
 impl Host {
@@ -43,11 +49,11 @@ impl Host {
         let limits = SchedulerLimits {
             tasks_running_max: 3,
             tenant_tasks_running_max: 2,
-            calls_running_max: 1,
+            calls_running_max: CALLS_MAX,
             tenant_calls_running_max: 1,
             tenant_calls_waiting_max: 8,
             call_wait_max: NEVER,
-            held_instances_max: 1,
+            held_instances_max: HELD_MAX,
             tenant_held_instances_max: 1,
             round_hold: NEVER,
             tenant_rounds_held_max: 1,
@@ -67,11 +73,23 @@ impl Host {
             hand,
             started: Arc::default(),
             drained: Arc::default(),
+            clients: Vec::new(),
         }
     }
 
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(work);
+    }
+
+    /// What a client does, which may go away in the middle.
+    pub(super) fn spawn_client(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.clients.push(self.runtime.spawn(work).abort_handle());
+    }
+
+    /// Clients that still wait.
+    pub(super) fn waiting_clients(&mut self) -> &[AbortHandle] {
+        self.clients.retain(|client| !client.is_finished());
+        &self.clients
     }
 
     /// Recovers; done when [`Host::is_started`] says so.
@@ -106,9 +124,32 @@ impl Host {
         self.drained.load(Ordering::SeqCst)
     }
 
-    /// Whether nothing runs and no place is taken.
+    /// Whether nothing runs or waits, and all there is to give was given back.
     pub(super) fn is_idle(&self) -> bool {
-        self.scheduler.live_runs() == 0 && self.scheduler.lock().queue.taken() == 0
+        let state = self.scheduler.lock();
+        let is_empty = state.runs.is_empty() && state.queue.taken() == 0;
+        let waits = state.waiting.is_empty() && state.waiting_places.is_empty();
+        drop(state);
+        let counts = self.scheduler.counts();
+        is_empty && waits && (counts.calls, counts.held) == (0, 0)
+    }
+
+    /// What is counted by tenant is what is given out.
+    pub(super) fn check_places(&self) -> Result<(), String> {
+        let counts = self.scheduler.counts();
+        let state = self.scheduler.lock();
+        let calls: usize = state.calls.values().sum();
+        let held: usize = state.held.values().sum();
+        let rounds: usize = state.waiting_places.values().sum();
+        let waiting = state.waiting.len();
+        if (counts.calls, counts.held) != (calls, held) || waiting > rounds || waiting > held {
+            return Err(format!(
+                "{calls} calls and {held} instances are counted by tenant, {} and {} in all, {waiting} \
+                 rounds wait in {rounds} places",
+                counts.calls, counts.held
+            ));
+        }
+        Ok(())
     }
 
     pub(super) fn commit(&mut self, max: usize) -> usize {
@@ -129,7 +170,8 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         let mut state = self.scheduler.lock();
-        let left = (take(&mut state.runs), take(&mut state.waiting));
+        let places = take(&mut state.waiting_places);
+        let left = (take(&mut state.runs), take(&mut state.waiting), places);
         drop(state);
         drop(left);
     }

@@ -1,8 +1,12 @@
 //! What must be true after every step, given what clients and guests were told.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use serde_json::Value;
+
+use super::guest::part;
 use crate::clock::Timestamp;
 use crate::store::Store;
 use crate::store::simulated::Medium;
@@ -17,11 +21,15 @@ pub(super) enum Fact {
     Cancel(TaskKey),
     Checkpoint(TaskKey, Vec<u8>),
     Step(TaskKey, String, Vec<u8>),
+    /// Of a call that became a task because its result has parts.
+    Result(TaskKey, String),
 }
 
 #[derive(Default)]
 pub(super) struct Model {
     tasks: BTreeMap<TaskKey, Known>,
+    /// The last commit whose records were compared with each other.
+    checked: u64,
 }
 
 /// What is known of a task.
@@ -39,6 +47,8 @@ struct Known {
     questions: BTreeMap<InputKey, InputRequest>,
     answers: BTreeMap<InputKey, Answer>,
     end: Option<(Task, Option<CallResult>)>,
+    /// What a call's client was told of its end.
+    told: Option<String>,
 }
 
 impl Model {
@@ -60,6 +70,11 @@ impl Model {
                 }
                 Fact::Step(key, name, value) => {
                     self.known(key).steps.insert(name, value);
+                }
+                Fact::Result(key, json) => {
+                    let known = self.known(key);
+                    known.is_acknowledged = true;
+                    known.told = Some(json);
                 }
             }
         }
@@ -100,8 +115,12 @@ impl Model {
                 )
             })?;
         }
-        let report = medium.check();
-        ensure(report.is_sound(), || report.told.join("; "))
+        if self.checked < medium.commits() {
+            let report = medium.check();
+            ensure(report.is_sound(), || report.told.join("; "))?;
+            self.checked = medium.commits();
+        }
+        store.check_counts(Ordering::Greater)
     }
 
     pub(super) fn have_all_ended(&self) -> bool {
@@ -150,6 +169,12 @@ impl Known {
         ensure(!self.is_gone, || "it came back".to_owned())?;
         self.expires_at = task.expires_at;
         self.check_lease(&task)?;
+        // I2: no other run's, and none of one that has ended otherwise.
+        let kept = store.part(key, 1).map_err(|error| error.to_string())?;
+        ensure(
+            kept.is_none() || kept == Some(part(task.attempt.0, 1)),
+            || format!("run {} has the part {kept:?}", task.attempt.0),
+        )?;
         self.check_end(&task, store)?;
         self.check_inputs(key, &task, store)?;
         for (name, value) in &self.steps {
@@ -192,6 +217,10 @@ impl Known {
         ensure(result.is_some() == is_completed, || {
             format!("it ended {:?} with the result {result:?}", task.phase)
         })?;
+        match &result {
+            Some(result) => check_result(task, result, self.told.as_deref(), store)?,
+            None => check_parts(task, 0, store)?,
+        }
         let end = (task.clone(), result);
         match &self.end {
             Some(earlier) => ensure(*earlier == end, || {
@@ -237,6 +266,39 @@ impl Known {
             .find(|input| !self.answers.contains_key(*input));
         ensure(lost.is_none(), || format!("the answer to {lost:?} is lost"))
     }
+}
+
+/// I2: the end is of the newest run, and so are the parts it names, all of them and no others.
+fn check_result(
+    task: &Task,
+    result: &CallResult,
+    told: Option<&str>,
+    store: &Store,
+) -> Result<(), String> {
+    ensure(told.is_none_or(|told| told == result.json), || {
+        format!("its client was told {told:?}")
+    })?;
+    let shown: Value = serde_json::from_str(&result.json).map_err(|error| error.to_string())?;
+    let run = task.attempt.0;
+    ensure(shown["run"] == run, || {
+        format!("{shown} is the end of run {run}")
+    })?;
+    check_parts(task, shown["parts"].as_u64().unwrap_or_default(), store)
+}
+
+fn check_parts(task: &Task, count: u64, store: &Store) -> Result<(), String> {
+    for number in 1.. {
+        let found = store.part(&task.key, number);
+        let found = found.map_err(|error| error.to_string())?;
+        let due = (u64::from(number) <= count).then(|| part(task.attempt.0, number));
+        ensure(found == due, || {
+            format!("part {number} of {count} is {found:?}")
+        })?;
+        if due.is_none() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn ensure(holds: bool, problem: impl FnOnce() -> String) -> Result<(), String> {

@@ -8,7 +8,7 @@ use super::super::keys::{self, Slot};
 use super::super::records::Writes;
 use super::super::{Damaged, Problem, StoreError, UpdateError, check, export, import};
 use super::{Bench, key, options, returned, running};
-use crate::task::{Attempt, PartBody, Rejected, ResultPart};
+use crate::task::{Attempt, Event, Interruption, PartBody, Rejected, ResultPart, RpcError};
 
 const LARGE: usize = INLINE_BYTES_MAX + 1;
 
@@ -74,6 +74,31 @@ async fn what_an_earlier_run_kept_goes_when_there_are_fewer_parts() {
     drop(store);
     let report = check(bench.path()).unwrap();
     assert!(report.is_sound(), "{:?}", report.told);
+}
+
+/// The run died between its parts and its end.
+#[tokio::test]
+async fn what_a_dead_run_kept_goes_when_the_next_begins_or_the_task_ends_otherwise() {
+    let (attempt, cause) = (Attempt(1), Interruption::Crash);
+    let interrupted = Event::Interrupted { attempt, cause };
+    let error = RpcError::internal("no");
+    let ways = [
+        vec![interrupted, Event::Claimed],
+        vec![Event::Failed { attempt, error }],
+    ];
+    for events in ways {
+        let bench = Bench::new();
+        let store = running(&bench, "a").await;
+        let id = key("a");
+        store.keep_parts(&id, attempt, parts()).await.unwrap();
+        for event in events {
+            store.update(&id, event).await.unwrap();
+        }
+        assert_eq!(store.part(&id, 1).unwrap(), None);
+        assert_eq!(store.core().part_bytes.of(&id.tenant), 0);
+        store.close().await;
+        assert_eq!(bench.files("bodies"), [""; 0]);
+    }
 }
 
 #[tokio::test]
