@@ -3,10 +3,12 @@
 //! What compiled code depends on is in [`settings`], which the compiling process shares; the pool
 //! is only for the process that runs guests.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use super::turns::Turns;
@@ -137,27 +139,51 @@ fn start_ticker(engine: &Engine) -> Result<(), LoadError> {
         .map_err(|error| LoadError::Engine(format!("can't start the ticker thread: {error}")))
 }
 
-/// The guests' own runtime, so that whatever they do, requests go on being answered (I6).
+/// The guests' own threads, so that whatever they do, requests go on being answered (I6). Most guests
+/// are done soon; those that compute on and on have lighter threads, apart from the others.
+#[derive(Clone)]
+pub(super) struct GuestThreads {
+    pub begin: Arc<GuestRuntime>,
+    pub long: Arc<GuestRuntime>,
+}
+
 pub(super) struct GuestRuntime(Option<Runtime>);
 
+impl GuestThreads {
+    pub fn start(threads: usize) -> Result<GuestThreads, LoadError> {
+        let runtime = |name| {
+            let mut builder = Builder::new_multi_thread();
+            builder
+                .worker_threads(Turns::threads(threads))
+                .max_blocking_threads(BLOCKING_THREADS_MAX)
+                .thread_name(name)
+                .enable_all();
+            builder
+        };
+        let mut long = runtime("long-guest");
+        long.on_thread_start(threads::run_long_guests);
+        Ok(GuestThreads {
+            begin: GuestRuntime::build(&mut runtime("guest"))?,
+            long: GuestRuntime::build(&mut long)?,
+        })
+    }
+}
+
 impl GuestRuntime {
-    pub fn start(threads: usize) -> Result<GuestRuntime, LoadError> {
-        Builder::new_multi_thread()
-            .worker_threads(Turns::threads(threads))
-            .max_blocking_threads(BLOCKING_THREADS_MAX)
-            .thread_name("guest")
-            .on_thread_start(threads::run_guests)
-            .enable_all()
-            .build()
-            .map(|runtime| GuestRuntime(Some(runtime)))
-            .map_err(|error| LoadError::Engine(format!("can't start the guests' threads: {error}")))
+    fn build(builder: &mut Builder) -> Result<Arc<GuestRuntime>, LoadError> {
+        let runtime = builder.build().map_err(|error| {
+            LoadError::Engine(format!("can't start the guests' threads: {error}"))
+        })?;
+        Ok(Arc::new(GuestRuntime(Some(runtime))))
     }
 
-    pub fn handle(&self) -> &Handle {
-        self.0
-            .as_ref()
-            .expect("the runtime is there until it is dropped")
-            .handle()
+    pub fn spawn<F>(&self, work: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let runtime = self.0.as_ref();
+        let runtime = runtime.expect("the runtime is there until it is dropped");
+        runtime.spawn(work)
     }
 }
 

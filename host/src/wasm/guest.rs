@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use wasmtime::component::ResourceTable;
@@ -22,6 +23,9 @@ use crate::scheduler::{Run, StateQuota};
 /// Handles a guest may hold in component tables and host objects behind them.
 const HANDLES_MAX: usize = 1_000;
 
+/// Ticks after which a guest is a long one. A single one may come by chance, however short it is.
+const LONG_TICKS: u32 = 2;
+
 /// The data of one store.
 pub(super) struct Guest {
     pub wasi: WasiCtx,
@@ -30,6 +34,9 @@ pub(super) struct Guest {
     pub log: Log,
     /// None while the component is only asked what it has.
     pub run: Option<Run>,
+    /// Ticks that came while it computed; after some it is a long one.
+    ticks: u32,
+    is_long: Arc<AtomicBool>,
     /// None without a grant of state.
     pub state_quota: Option<StateQuota>,
     pub directories: Directories,
@@ -49,6 +56,8 @@ pub(super) struct Parts {
     pub allowance: Allowance,
     pub log: Log,
     pub run: Option<Run>,
+    /// Set once it has computed for long.
+    pub is_long: Arc<AtomicBool>,
     pub state_quota: Option<StateQuota>,
     pub directories: Directories,
     pub permission: Permission,
@@ -65,6 +74,8 @@ impl Guest {
             allowance: parts.allowance,
             log: parts.log,
             run: parts.run,
+            ticks: 0,
+            is_long: parts.is_long,
             state_quota: parts.state_quota,
             directories: parts.directories,
             permission: parts.permission,
@@ -73,6 +84,13 @@ impl Guest {
             pace: Pace::new(Instant::now()),
             table,
             http: WasiHttpCtx::new(),
+        }
+    }
+
+    fn note_tick(&mut self) {
+        self.ticks = self.ticks.saturating_add(1);
+        if self.ticks >= LONG_TICKS {
+            self.is_long.store(true, Ordering::Relaxed);
         }
     }
 
@@ -91,7 +109,8 @@ impl Guest {
         store.set_epoch_deadline(1);
         // A yield that wakes itself would starve timers and sockets; tokio's own does not. An
         // aborted run ends at this yield, also in the middle of a busy loop (I6).
-        store.epoch_deadline_callback(|_| {
+        store.epoch_deadline_callback(|mut store| {
+            store.data_mut().note_tick();
             Ok(UpdateDeadline::YieldCustom(
                 1,
                 Box::pin(tokio::task::yield_now()),

@@ -2,7 +2,11 @@
 //! kill takes effect whatever the guest does.
 
 use std::error::Error;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::{JoinError, JoinHandle};
@@ -24,6 +28,7 @@ use super::operation::perform;
 use super::permission::Permission;
 use super::sandbox::Inner;
 use super::secrets::Secrets;
+use super::turns::InTurns;
 use super::{Component, LoadError, SandboxLimits};
 use crate::scheduler::{Call, Run, RunEnd, StateQuota};
 use crate::task::Trace;
@@ -61,24 +66,33 @@ pub(super) async fn run(
             Err(_) => return RunEnd::Abandoned,
         },
     };
-    let handle = sandbox.guests.handle().clone();
+    let threads = sandbox.guests.clone();
     let (turns, tenant) = (sandbox.turns.clone(), call.tenant.clone());
-    let (reply, end) = oneshot::channel();
+    let (reply, mut end) = oneshot::channel();
+    let is_long = Arc::new(AtomicBool::new(false));
     let started = Started {
         call,
         run: run.clone(),
         slot,
+        is_long: Arc::clone(&is_long),
         reply,
     };
     let guest = turns.take(tenant, call_guest(sandbox, component, grants, started));
-    let mut guest = Owned(handle.spawn(guest.in_current_span()));
-    tokio::select! {
-        biased;
-        end = end => match end {
-            Ok(end) => return end,
-            Err(_) => return panicked((&mut guest.0).await.err()),
-        },
-        () = run.killed() => {}
+    let guest = until_long(guest, is_long);
+    let mut guest = Owned(threads.begin.spawn(guest.in_current_span()));
+    loop {
+        tokio::select! {
+            biased;
+            Ok(end) = &mut end => return end,
+            left = &mut guest.0 => match left {
+                Ok(Some(long)) => {
+                    let long = until_long(long, Arc::default());
+                    guest = Owned(threads.long.spawn(long.in_current_span()));
+                }
+                ended => return end.await.unwrap_or_else(|_| panicked(ended.err())),
+            },
+            () = run.killed() => break,
+        }
     }
     guest.0.abort();
     // Nothing of the tool is left running when this returns, also when it ended just now.
@@ -86,11 +100,26 @@ pub(super) async fn run(
     RunEnd::Abandoned
 }
 
+/// Lets a guest go on to its end, or until it has computed so long that it has to leave those that
+/// just begin.
+async fn until_long<F: Future<Output = ()>>(
+    mut guest: InTurns<F>,
+    is_long: Arc<AtomicBool>,
+) -> Option<InTurns<F>> {
+    let left = poll_fn(|context| match Pin::new(&mut guest).poll(context) {
+        Poll::Ready(()) => Poll::Ready(false),
+        Poll::Pending if is_long.load(Ordering::Relaxed) => Poll::Ready(true),
+        Poll::Pending => Poll::Pending,
+    });
+    left.await.then_some(guest)
+}
+
 /// A call with what it holds, and where its end is told.
 struct Started {
     call: Call,
     run: Run,
     slot: OwnedSemaphorePermit,
+    is_long: Arc<AtomicBool>,
     reply: oneshot::Sender<RunEnd>,
 }
 
@@ -111,6 +140,7 @@ async fn call_guest(
         call,
         run,
         slot,
+        is_long,
         reply,
     } = started;
     let log = Log::new(Some(run.clone()), sandbox.limits.log_max_bytes);
@@ -145,6 +175,7 @@ async fn call_guest(
         allowance,
         log,
         run: Some(run),
+        is_long,
         state_quota: state_quota(&grants, limits),
         directories: Directories::new(
             opened.directories,
@@ -235,6 +266,7 @@ pub(super) async fn ask_what_it_has(
         allowance,
         log,
         run: None,
+        is_long: Arc::default(),
         state_quota: None,
         directories: Directories::none(sandbox.stand_in.clone()),
         permission: Permission::new("", "", None),

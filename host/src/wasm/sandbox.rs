@@ -17,7 +17,7 @@ use super::compile::Compiler;
 use super::component::{self, Component, Loaded, check_kind};
 use super::declare::{self, Declared};
 use super::egress::Connector;
-use super::engine::{self, GuestRuntime, LISTING_INSTANCES_MAX};
+use super::engine::{self, GuestThreads, LISTING_INSTANCES_MAX};
 use super::files::StandIn;
 use super::guest::Guest;
 use super::quota::Accounts;
@@ -37,7 +37,7 @@ pub struct Sandbox(Arc<Inner>);
 pub(super) struct Inner {
     pub limits: SandboxLimits,
     pub engine: Engine,
-    pub guests: GuestRuntime,
+    pub guests: GuestThreads,
     pub turns: Turns,
     pub connector: Connector,
     pub accounts: Accounts,
@@ -76,7 +76,7 @@ impl Sandbox {
         let cache = Cache::open(cache_dir, &engine)?;
         let threads = limits.threads.max(1);
         Ok(Sandbox(Arc::new(Inner {
-            guests: GuestRuntime::start(threads)?,
+            guests: GuestThreads::start(threads)?,
             turns: Turns::new(threads),
             connector: Connector::new(),
             accounts: Accounts::default(),
@@ -203,7 +203,7 @@ impl Sandbox {
             let slots = Arc::clone(&self.0.listing_slots);
             let slot = slots.acquire_owned().await.map_err(|_| stopped())?;
             let listing = runner::ask_what_it_has(Arc::clone(&self.0), component.clone(), slot);
-            let mut listing = Owned(self.0.guests.handle().spawn(listing));
+            let mut listing = Owned(self.0.guests.begin.spawn(listing));
             (&mut listing.0).await.map_err(|_| stopped())?
         };
         let told = timeout(LISTING_TIMEOUT, listing).await.map_err(|_| {
