@@ -151,7 +151,7 @@ async fn a_guest_reaches_only_the_directories_it_was_granted() {
 }
 
 #[tokio::test]
-async fn a_missing_directory_fails_the_call_without_telling_where_it_is() {
+async fn a_missing_directory_fails_what_looks_into_it_without_telling_where_it_is() {
     let host = Fixture::with(limits(), |dir| Grants {
         directories: vec![DirectoryGrant {
             name: "in".to_owned(),
@@ -162,7 +162,8 @@ async fn a_missing_directory_fails_the_call_without_telling_where_it_is() {
         ..Grants::default()
     })
     .await;
-    let message = host.failure("echo", "").await;
+    assert_eq!(host.text("echo", "as before").await, "as before");
+    let message = host.failure("read", "/in/file").await;
     assert!(message.contains("granted as `in`"), "{message}");
     assert!(
         !message.contains(host.dir.path().to_str().unwrap()),

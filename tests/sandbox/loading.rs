@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use longshore::task::Digest;
-use longshore::wasm::{Compiler, Execution, LoadError, Sandbox};
+use longshore::wasm::{Compiler, Execution, LoadError, Sandbox, WorldError};
 
 use super::fixture::{limits, probe, sandbox};
 
@@ -170,16 +170,23 @@ async fn a_component_that_is_too_large_is_not_even_parsed() {
     ));
 }
 
+/// A component whose world is right, with this inside.
+fn plugin_with(inside: &str) -> String {
+    format!(
+        r#"(component {inside} (instance $i) (export "longshore:plugin/tools@0.1.0" (instance $i)))"#
+    )
+}
+
 #[tokio::test]
 async fn a_component_that_declares_too_much_is_refused() {
-    let text = refusal_of_text(
-        "(component (core module $m (memory 60000)) (core instance (instantiate $m)))",
-    )
+    let text = refusal_of_text(&plugin_with(
+        "(core module $m (memory 60000)) (core instance (instantiate $m))",
+    ))
     .await;
     assert!(text.contains("needs more than a guest may have"), "{text}");
-    let text = refusal_of_text(
-        "(component (core module $m (table 10000000 funcref)) (core instance (instantiate $m)))",
-    )
+    let text = refusal_of_text(&plugin_with(
+        "(core module $m (table 10000000 funcref)) (core instance (instantiate $m))",
+    ))
     .await;
     assert!(text.contains("needs more than a guest may have"), "{text}");
 }
@@ -191,7 +198,7 @@ async fn many_memories_are_as_much_as_one() {
             format!("(core module $m{index} (memory 100)) (core instance (instantiate $m{index}))")
         })
         .collect();
-    let text = refusal_of_text(&format!("(component {modules})")).await;
+    let text = refusal_of_text(&plugin_with(&modules)).await;
     assert!(text.contains("needs more than a guest may have"), "{text}");
 }
 
@@ -236,8 +243,26 @@ pub fn bomb(blocks: usize) -> Vec<u8> {
             )
         })
         .collect();
-    let text = format!("(component (core module (func (param $p i32) (local {locals}) {body})))");
-    wat::parse_str(text).unwrap()
+    let module = format!("(core module (func (param $p i32) (local {locals}) {body}))");
+    wat::parse_str(plugin_with(&module)).unwrap()
+}
+
+#[tokio::test]
+async fn a_component_of_another_world_is_refused_before_it_is_compiled() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut limits = limits();
+    // What takes the compiler longer than it may have is refused for its world, and with time to
+    // spare: only the process has to start.
+    limits.compile_memory_max_bytes = 256 << 20;
+    let mut wasm = bomb(20_000);
+    let name = b"longshore:plugin/tools@0.1.0";
+    let place = wasm.windows(name.len()).position(|window| window == name);
+    wasm[place.unwrap()..][..name.len()].copy_from_slice(b"somebody:other/tools@0.1.000");
+    let error = sandbox(dir.path(), limits).load(&wasm).await.err().unwrap();
+    let exports = vec!["somebody:other/tools@0.1.000".to_owned()];
+    assert!(
+        matches!(error, LoadError::World(WorldError::NotAPlugin { exports: found }) if found == exports)
+    );
 }
 
 #[tokio::test]

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use longshore_guests::{PROBE, SCRIPT};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use super::loading::bomb;
 use crate::harness::{Client, Host, Setup};
@@ -242,6 +245,139 @@ async fn calls_that_never_end_keep_no_other_tenant_from_calling() {
         neighbour.is_answered().await;
     }
     calls.shutdown().await;
+}
+
+/// What a server does with the request it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manners {
+    Silent,
+    /// Sends a byte of its answer now and then.
+    Drips,
+    /// Sends headers now and then, and never their end.
+    NeverComesToThePoint,
+    /// Sends headers as fast as they are taken.
+    FloodsHeaders,
+}
+
+/// A server that keeps whoever asks it waiting.
+struct Tarpit {
+    url: String,
+    /// Connections so far.
+    taken: watch::Receiver<usize>,
+}
+
+impl Tarpit {
+    async fn start(manners: Manners) -> Tarpit {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let (count, taken) = watch::channel(0);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                count.send_modify(|taken| *taken += 1);
+                // It ends when the other side leaves.
+                tokio::spawn(keep_waiting(stream, manners));
+            }
+        });
+        Tarpit { url, taken }
+    }
+}
+
+async fn keep_waiting(mut stream: TcpStream, manners: Manners) -> std::io::Result<()> {
+    let mut request = [0; 4_096];
+    while stream.read(&mut request).await? > 0 {
+        let (first, next, pause_ms) = match manners {
+            Manners::Silent => continue,
+            Manners::Drips => ("content-length: 1000000\r\n\r\n", "x", 100),
+            Manners::NeverComesToThePoint => ("", "x-more: to come\r\n", 100),
+            Manners::FloodsHeaders => ("", "x-more: to come\r\n", 0),
+        };
+        stream.write_all(b"HTTP/1.1 200 OK\r\n").await?;
+        stream.write_all(first.as_bytes()).await?;
+        let mut pause = tokio::time::interval(Duration::from_millis(pause_ms.max(1)));
+        loop {
+            if pause_ms > 0 {
+                pause.tick().await;
+            }
+            stream.write_all(next.as_bytes()).await?;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn guests_blocked_in_outgoing_requests_keep_nobody_waiting() {
+    const TASKS: usize = 8;
+    const REQUESTS: usize = 16;
+    let all = [
+        Manners::Silent,
+        Manners::Drips,
+        Manners::NeverComesToThePoint,
+        Manners::FloodsHeaders,
+    ];
+    let mut tarpits = Vec::new();
+    for manners in all {
+        tarpits.push((manners, Tarpit::start(manners).await));
+    }
+    let urls: Vec<&str> = tarpits.iter().map(|(_, tarpit)| &*tarpit.url).collect();
+    let setup = setup().configure(&format!(
+        "cancel_grace_default_ms = 100\n[plugin.script.grants]\nhttp = {urls:?}"
+    ));
+    let setup = setup.environment("RUST_BACKTRACE", "1");
+    let host = setup.start().await;
+    let neighbour = Neighbour::of(&host).await;
+    let mallory = host.client().with_token("mallory");
+    let fetch = |url: &str, timeout_ms: u64| {
+        let urls = vec![url; REQUESTS];
+        json!({"script": [
+            {"do": "fetch", "urls": urls, "concurrency": REQUESTS, "timeout_ms": timeout_ms},
+        ]})
+    };
+
+    // What each waits for comes to an end when the guest says so, or by itself.
+    for (manners, tarpit) in &tarpits {
+        // A byte that is late on a busy machine ends the exchange before the whole is too late.
+        let (timeout_ms, expected) = match manners {
+            Manners::FloodsHeaders => (60_000, &["broke off"][..]),
+            _ => (300, &["timed out", "read timeout"][..]),
+        };
+        let words = words(&mallory, "script_auto", fetch(&tarpit.url, timeout_ms)).await;
+        let found = expected.iter().map(|text| words.matches(text).count());
+        assert!(found.sum::<usize>() >= REQUESTS, "{manners:?}: {words}");
+        // Nothing of the host's own.
+        assert!(!words.contains("backtrace"), "{manners:?}: {words}");
+        neighbour.is_answered().await;
+    }
+
+    // All at once, for as long as they like.
+    let mut tasks = Vec::new();
+    for (manners, tarpit) in &mut tarpits {
+        let before = *tarpit.taken.borrow();
+        for _ in 0..TASKS {
+            let id = mallory
+                .start("script_fail", fetch(&tarpit.url, 600_000))
+                .await;
+            tasks.push((*manners, id));
+        }
+        let is_full = |taken: &usize| *taken == before + TASKS * REQUESTS;
+        tarpit.taken.wait_for(is_full).await.unwrap();
+    }
+    for _ in 0..3 {
+        neighbour.is_answered().await;
+    }
+    tasks.retain(|(manners, _)| *manners != Manners::FloodsHeaders);
+    for (manners, id) in &tasks {
+        assert_eq!(mallory.task(id).await["status"], "working", "{manners:?}");
+        assert_eq!(mallory.cancel(id).await.code(), 0);
+    }
+    neighbour.is_answered().await;
+    for (manners, id) in &tasks {
+        let task = mallory.until_status(id, "cancelled").await;
+        let message = task["statusMessage"].as_str().unwrap();
+        assert!(
+            message.contains("stopped by force"),
+            "{manners:?}: {message}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! Compilation, in a process of its own: a small component can keep the compiler busy for minutes,
 //! or make it ask for so much memory that the process is aborted, and nothing inside a process
-//! contains that (I6). The child has limits, one runs at a time, and its end is put into words.
+//! contains that (I6). The child has limits, one runs at a time, and its end is put into words. It is
+//! in a process group of its own, so that a signal to the host's does not look like a component's fault,
+//! and ends when the host does, however that came about.
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -16,7 +18,7 @@ use tokio::time::timeout;
 use wasmtime::Engine;
 
 use super::engine::{Reservation, settings};
-use super::{LoadError, SandboxLimits};
+use super::{LoadError, SandboxLimits, world};
 
 /// The first argument that makes this program a compiler; see [`compile_worker`].
 pub const COMPILE_COMMAND: &str = "__compile";
@@ -24,8 +26,8 @@ pub const COMPILE_COMMAND: &str = "__compile";
 /// Threads of one compilation.
 const THREADS: u32 = 2;
 
-/// What is read of the compiler's complaints, bytes.
-const COMPLAINT_MAX_BYTES: u64 = 8 << 10;
+/// What is read of the compiler's complaints, bytes. What a component wrongly has fits.
+const COMPLAINT_MAX_BYTES: u64 = 16 << 10;
 
 /// What is shown of them, characters.
 const COMPLAINT_MAX_CHARS: usize = 600;
@@ -38,7 +40,11 @@ const NICENESS: i32 = 10;
 
 /// The child's ways to end. Anything else is a crash.
 const EXIT_INVALID: i32 = 65;
+const EXIT_WORLD: i32 = 66;
 const EXIT_FAILED: i32 = 70;
+
+/// Stack of the thread that waits for the host's end, bytes: it counts as the compiler's memory.
+const WATCH_STACK_BYTES: usize = 64 << 10;
 
 /// Signals by which limits end a process; the same numbers on every Linux.
 const SIGABRT: i32 = 6;
@@ -100,12 +106,15 @@ async fn compile_in_child(
         .env("RAYON_NUM_THREADS", THREADS.to_string())
         // Every arena takes address space, which the memory limit counts.
         .env("MALLOC_ARENA_MAX", THREADS.to_string())
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| LoadError::Compiler(format!("its process can't be started: {error}")))?;
+    // Held until the child has ended: its end of the pipe tells it that the host is there.
+    let _presence = child.stdin.take();
     let stderr = child.stderr.take();
     let ending = async {
         let mut complaint = Vec::new();
@@ -138,6 +147,10 @@ fn judge(status: ExitStatus, complaint: &[u8], limits: &SandboxLimits) -> Result
     let shown: String = complaint.chars().take(COMPLAINT_MAX_CHARS).collect();
     match (status.code(), status.signal()) {
         (Some(EXIT_INVALID), _) => Err(LoadError::Invalid(shown)),
+        (Some(EXIT_WORLD), _) => Err(match serde_json::from_str(complaint) {
+            Ok(error) => LoadError::World(error),
+            Err(_) => LoadError::Compiler(shown),
+        }),
         (_, Some(SIGXCPU | SIGKILL)) => Err(LoadError::CompileTime(limits.compile_timeout)),
         (_, Some(SIGABRT)) if complaint.contains("memory allocation of") => {
             Err(LoadError::CompileMemory(limits.compile_memory_max_bytes))
@@ -168,7 +181,8 @@ pub fn compile_worker(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         0 => Reservation::Roomy,
         bytes => Reservation::Narrow(bytes),
     };
-    if let Err(error) = confine(memory_max_bytes, cpu_seconds) {
+    let confined = end_with_the_host().and_then(|()| confine(memory_max_bytes, cpu_seconds));
+    if let Err(error) = confined {
         complain(&format!("the compiler's limits can't be set: {error}"));
         return EXIT_FAILED;
     }
@@ -182,6 +196,10 @@ pub fn compile_worker(arguments: impl IntoIterator<Item = OsString>) -> i32 {
             complain(&what);
             EXIT_INVALID
         }
+        Err(LoadError::World(error)) => {
+            complain(&serde_json::to_string(&error).unwrap_or_default());
+            EXIT_WORLD
+        }
         Err(error) => {
             complain(&error.to_string());
             EXIT_FAILED
@@ -192,6 +210,18 @@ pub fn compile_worker(arguments: impl IntoIterator<Item = OsString>) -> i32 {
 /// Standard error may be closed; then nobody reads the complaint.
 fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "{what}");
+}
+
+/// Ends this process as soon as the host is gone. Standard input is a pipe that only the host holds,
+/// and never writes to; the kernel closes it whatever became of the host. A signal at the parent's death
+/// would come when the thread ends that started this process, too.
+fn end_with_the_host() -> io::Result<()> {
+    let watch = std::thread::Builder::new().stack_size(WATCH_STACK_BYTES);
+    watch.spawn(|| {
+        let _ = io::stdin().read_exact(&mut [0]);
+        std::process::exit(EXIT_FAILED);
+    })?;
+    Ok(())
 }
 
 fn confine(memory_max_bytes: u64, cpu_seconds: u64) -> io::Result<()> {
@@ -213,6 +243,7 @@ fn confine(memory_max_bytes: u64, cpu_seconds: u64) -> io::Result<()> {
 fn compile(input: &Path, output: &Path, reservation: Reservation) -> Result<(), LoadError> {
     let wasm = std::fs::read(input)
         .map_err(|error| LoadError::Compiler(format!("the component can't be read: {error}")))?;
+    world::check_file(&wasm)?;
     let engine = Engine::new(&settings(reservation))
         .map_err(|error| LoadError::Compiler(format!("{error:#}")))?;
     let code = engine

@@ -1,5 +1,5 @@
-//! A component that was checked: the right kind of file, of the right world, importing nothing the
-//! host does not offer. It is linked once, so that a call only instantiates.
+//! A component that was checked: the right kind of file, of the right world (`world`), linked to what
+//! the host offers. That is done once, so that a call only instantiates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,42 +10,9 @@ use wasmtime::component::{Component as Code, HasSelf, InstancePre, Linker};
 use super::bindings::Server;
 use super::bindings::exports::longshore::plugin::{completion, prompts, resources, tools};
 use super::guest::Guest;
-use super::{LoadError, configuration, files, permission};
+use super::world::{COMPLETION, PROMPTS, RESOURCES, World};
+use super::{LoadError, WorldError, configuration, files, permission, reasons};
 use crate::task::Digest;
-
-/// The interface a plugin exports, with the version this host speaks.
-pub(super) const CONTRACT: &str = "longshore:plugin/tools@0.1.0";
-
-/// What a plugin may export beside its tools.
-const RESOURCES: &str = "longshore:plugin/resources@0.1.0";
-const PROMPTS: &str = "longshore:plugin/prompts@0.1.0";
-const COMPLETION: &str = "longshore:plugin/completion@0.1.0";
-
-/// What all of these begin with, to recognise plugins for other hosts.
-const PACKAGE: &str = "longshore:plugin/";
-
-/// What the host offers of its own.
-const HOOKS: [&str; 4] = [
-    "longshore:plugin/control@0.1.0",
-    "longshore:plugin/state@0.1.0",
-    "longshore:plugin/types@0.1.0",
-    "wasi:config/store@0.2.0-rc.1",
-];
-
-/// The WASI packages the host offers, of the 0.2 line. Sockets are there because language runtimes
-/// import them; every address is denied.
-const WASI_PACKAGES: [&str; 7] = [
-    "wasi:cli",
-    "wasi:clocks",
-    "wasi:filesystem",
-    "wasi:http",
-    "wasi:io",
-    "wasi:random",
-    "wasi:sockets",
-];
-
-/// Names shown of what a component wrongly has, so that an error stays readable.
-const NAMES_SHOWN_MAX: usize = 20;
 
 /// A component that was checked and compiled. Cheap to clone.
 #[derive(Clone)]
@@ -111,7 +78,10 @@ impl Component {
         // SAFETY: the caller's promise is the one that is asked for.
         let code = unsafe { Code::deserialize_file(engine, code) }
             .map_err(|error| LoadError::Demands(error.root_cause().to_string()))?;
-        let (imports, exported) = check_world(engine, &code)?;
+        let World {
+            imports,
+            exports: exported,
+        } = check_world(engine, &code)?;
         let contract_error = |error: wasmtime::Error| LoadError::Contract(format!("{error:#}"));
         let pre = linker.instantiate_pre(&code).map_err(contract_error)?;
         let exports = Exports::find(&pre, &exported).map_err(contract_error)?;
@@ -151,6 +121,7 @@ pub(super) fn linker(engine: &Engine) -> Result<Linker<Guest>, LoadError> {
         .and_then(|()| wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker))
         .and_then(|()| files::add_to_linker(&mut linker))
         .and_then(|()| permission::add_to_linker(&mut linker))
+        .and_then(|()| reasons::add_to_linker(&mut linker))
         .and_then(|()| {
             configuration::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest)
         })
@@ -173,63 +144,13 @@ pub(super) fn check_kind(wasm: &[u8]) -> Result<(), LoadError> {
 }
 
 /// The names of the imports and of the exports, sorted, if the component is a plugin for this host.
-fn check_world(engine: &Engine, code: &Code) -> Result<(Vec<String>, Vec<String>), LoadError> {
-    let world = code.component_type();
-    let names = |names: Vec<&str>| {
-        let mut names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-        names.sort();
-        names
-    };
-    let exports = names(world.exports(engine).map(|(name, _)| name).collect());
-    check_exports(&exports)?;
-    let imports = names(world.imports(engine).map(|(name, _)| name).collect());
-    let unknown: Vec<String> = imports
-        .iter()
-        .filter(|name| !is_offered(name))
-        .cloned()
-        .collect();
-    if unknown.is_empty() {
-        Ok((imports, exports))
-    } else {
-        Err(LoadError::UnknownImports(shown(unknown)))
-    }
-}
-
-fn check_exports(exports: &[String]) -> Result<(), LoadError> {
-    let known = [CONTRACT, RESOURCES, PROMPTS, COMPLETION];
-    let foreign = exports
-        .iter()
-        .find(|name| name.starts_with(PACKAGE) && !known.contains(&name.as_str()));
-    if let Some(found) = foreign {
-        return Err(LoadError::OtherContract {
-            found: found.clone(),
-        });
-    }
-    if exports.iter().any(|name| name == CONTRACT) {
-        return Ok(());
-    }
-    Err(LoadError::NotAPlugin {
-        exports: shown(exports.to_vec()),
-    })
-}
-
-fn is_offered(name: &str) -> bool {
-    if HOOKS.contains(&name) {
-        return true;
-    }
-    let package = name.split_once('/').map(|(package, _)| package);
-    let version = name.split_once('@').map(|(_, version)| version);
-    package.is_some_and(|package| WASI_PACKAGES.contains(&package))
-        && version.is_some_and(|version| version.starts_with("0.2."))
-}
-
-fn shown(mut names: Vec<String>) -> Vec<String> {
-    if names.len() > NAMES_SHOWN_MAX {
-        let more = names.len() - NAMES_SHOWN_MAX;
-        names.truncate(NAMES_SHOWN_MAX);
-        names.push(format!("and {more} more"));
-    }
-    names
+fn check_world(engine: &Engine, code: &Code) -> Result<World, WorldError> {
+    let found = code.component_type();
+    let names = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+    World::check(
+        names(found.imports(engine).map(|(name, _)| name).collect()),
+        names(found.exports(engine).map(|(name, _)| name).collect()),
+    )
 }
 
 #[cfg(test)]
@@ -249,45 +170,6 @@ mod tests {
         for (bytes, word) in kinds {
             let text = check_kind(bytes).unwrap_err().to_string();
             assert!(text.contains(word), "{bytes:?}: {text}");
-        }
-    }
-
-    #[test]
-    fn a_plugin_exports_tools_and_nothing_of_another_contract() {
-        let check = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            check_exports(&names)
-        };
-        assert!(check(&[CONTRACT]).is_ok());
-        assert!(check(&[COMPLETION, PROMPTS, RESOURCES, CONTRACT, "other:thing/x"]).is_ok());
-        assert!(matches!(
-            check(&[RESOURCES]),
-            Err(LoadError::NotAPlugin { .. })
-        ));
-        for name in [
-            "longshore:plugin/tools@0.2.0",
-            "longshore:plugin/resources@0.2.0",
-        ] {
-            let error = check(&[CONTRACT, name]);
-            assert!(
-                matches!(error, Err(LoadError::OtherContract { found }) if found == name),
-                "{name}"
-            );
-        }
-    }
-
-    #[test]
-    fn only_wasi_of_the_second_preview_and_the_hooks_are_offered() {
-        for name in ["wasi:io/streams@0.2.3", "longshore:plugin/control@0.1.0"] {
-            assert!(is_offered(name), "{name}");
-        }
-        for name in [
-            "wasi:io/streams@0.3.0",
-            "wasi:nn/graph@0.2.0",
-            "longshore:plugin/control@0.2.0",
-            "env",
-        ] {
-            assert!(!is_offered(name), "{name}");
         }
     }
 }

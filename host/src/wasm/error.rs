@@ -3,9 +3,10 @@
 use std::io;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::component::CONTRACT;
+use super::world::CONTRACT;
 
 /// Why a component can't be used. Each says what its author can do.
 #[derive(Debug, Error)]
@@ -46,22 +47,8 @@ pub enum LoadError {
     CompileMemory(u64),
     #[error("the compiler failed on the component: {0}")]
     Compiler(String),
-    #[error(
-        "the component does not export `{CONTRACT}`; {}; build it against this host's `wit/`",
-        describe_exports(.exports)
-    )]
-    NotAPlugin { exports: Vec<String> },
-    #[error(
-        "the component exports `{found}`, and this host speaks `{CONTRACT}`; {}",
-        "build the plugin against this host's `wit/`, or install the Longshore version it was made for"
-    )]
-    OtherContract { found: String },
-    #[error(
-        "the component imports what the host does not offer: {}; remove the imports, or build for \
-         WASI 0.2",
-        .0.join(", ")
-    )]
-    UnknownImports(Vec<String>),
+    #[error(transparent)]
+    World(#[from] WorldError),
     #[error("the component does not fit the contract: {0}; build it against this host's `wit/`")]
     Contract(String),
     #[error("the component needs more than a guest may have: {0}")]
@@ -78,6 +65,28 @@ pub enum LoadError {
     },
     #[error("the sandbox can't start: {0}")]
     Engine(String),
+}
+
+/// Why a component is none of this host's plugins. The compiler's process finds it out and writes it
+/// down for the host.
+#[derive(Debug, Deserialize, Error, PartialEq, Eq, Serialize)]
+pub enum WorldError {
+    #[error(
+        "the component does not export `{CONTRACT}`; {}; build it against this host's `wit/`",
+        describe_exports(.exports)
+    )]
+    NotAPlugin { exports: Vec<String> },
+    #[error(
+        "the component exports `{found}`, and this host speaks `{CONTRACT}`; {}",
+        "build the plugin against this host's `wit/`, or install the Longshore version it was made for"
+    )]
+    OtherContract { found: String },
+    #[error(
+        "the component imports what the host does not offer: {}; remove the imports, or build for \
+         WASI 0.2",
+        .0.join(", ")
+    )]
+    UnknownImports(Vec<String>),
 }
 
 fn describe_exports(exports: &[String]) -> String {

@@ -3,7 +3,7 @@
 //!
 //! | once per process | once per plugin | once per call |
 //! |---|---|---|
-//! | `engine`, `sandbox`, `decisions` | `compile`, `cache`, `component`, `declare`, `offers` | `runner`, `operation`, `guest`, `grants`, `secrets`, `limits`, `control`, `pace`, `state`, `configuration`, `files`, `quota`, `permission`, `egress`, `log`, `output`, `failure` |
+//! | `engine`, `sandbox`, `decisions` | `compile`, `cache`, `world`, `component`, `declare`, `offers` | `runner`, `operation`, `guest`, `grants`, `secrets`, `limits`, `control`, `pace`, `state`, `configuration`, `files`, `quota`, `permission`, `reasons`, `egress`, `log`, `output`, `failure` |
 
 mod bindings;
 mod cache;
@@ -29,11 +29,13 @@ mod output;
 mod pace;
 mod permission;
 mod quota;
+mod reasons;
 mod runner;
 mod sandbox;
 mod secrets;
 mod state;
 mod turns;
+mod world;
 
 use std::time::Duration;
 
@@ -43,7 +45,7 @@ pub use decisions::{Decided, Decision, Decisions};
 pub use declare::{
     Annotations, Declaration, Declared, Execution, Icon, Question, Traits, WhenLeft,
 };
-pub use error::LoadError;
+pub use error::{LoadError, WorldError};
 pub use grants::{
     AskDirectory, AskGrant, DirectoryGrant, GrantError, Grants, HttpGrant, SecretGrant,
     SecretPlace, StateGrant,
