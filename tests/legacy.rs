@@ -227,11 +227,14 @@ async fn a_cancel_stops_the_tool() {
         .notify("notifications/cancelled", json!({"requestId": id}))
         .await;
     until_a_call_has_room(&client).await;
-    assert_eq!(
-        stream.next().await,
-        None,
-        "a cancelled call is not answered"
-    );
+    while let Some(message) = stream.next().await {
+        // A slow machine is told once more that the tool is at it.
+        let method = &message["method"];
+        assert_eq!(
+            method, "notifications/progress",
+            "a cancelled call is not answered"
+        );
+    }
 }
 
 #[tokio::test]

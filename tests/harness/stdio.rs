@@ -67,16 +67,22 @@ impl StdioHost {
         Some(message)
     }
 
-    /// The next line, which answers a batch.
+    /// The next line that answers a batch; messages before it are passed over.
     pub async fn next_batch(&mut self) -> Vec<Value> {
-        let line = self.lines.next_line().await.unwrap();
-        let batch: Value = serde_json::from_str(&line.expect("the batch is answered")).unwrap();
-        record(self.revision, None, &batch);
-        let answers = batch.as_array().expect("it is a batch");
-        for answer in answers {
-            self.see(answer);
+        loop {
+            let line = self.lines.next_line().await.unwrap();
+            let line = line.expect("the batch is answered");
+            let batch: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
+            let Some(answers) = batch.as_array() else {
+                self.see(&batch);
+                continue;
+            };
+            record(self.revision, None, &batch);
+            for answer in answers {
+                self.see(answer);
+            }
+            return answers.clone();
         }
-        answers.clone()
     }
 
     fn see(&self, message: &Value) {
