@@ -188,6 +188,49 @@ async fn a_body_that_does_not_arrive_is_given_up() {
 }
 
 #[tokio::test]
+async fn an_encoded_body_is_refused_with_what_to_do() {
+    let setup = scripts();
+    let host = setup.start().await;
+    let client = host.client();
+    let reply = client.raw("\u{1f}", &[("content-encoding", "gzip")]).await;
+    assert_eq!(reply.status, 415);
+    assert_eq!(reply.headers["accept-encoding"], "identity");
+    insta::assert_snapshot!(reply.body["error"]["message"].as_str().unwrap(), @"a body encoded as `gzip` is not read; send it as it is, without Content-Encoding");
+    check_alive(&client).await;
+}
+
+#[tokio::test]
+async fn a_request_with_two_lengths_is_the_last_on_its_connection() {
+    let setup = scripts();
+    let host = setup.start().await;
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    let body = "2\r\n{}\r\n0\r\n\r\n";
+    let smuggled = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let length = format!("Content-Length: {}\r\n", body.len() + smuggled.len());
+    let chunked = "Transfer-Encoding: chunked\r\n".to_owned();
+    for lengths in [length.clone() + &chunked, chunked + &length] {
+        let sent = format!("{head}{lengths}\r\n{body}{smuggled}");
+        let answer = exchange(&host, sent.as_bytes()).await;
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+        assert!(!answer.contains("alive"), "{answer}");
+    }
+    check_alive(&host.client()).await;
+}
+
+#[tokio::test]
+async fn a_token_that_no_tenant_has_a_use_for_is_told_to_the_operator_once() {
+    let setup = scripts();
+    let host = setup.start().await;
+    let client = host.client().with_token("s3cret");
+    check_alive(&client).await;
+    check_alive(&client).await;
+    host.until_said("this host has no tenants").await;
+    let output = host.output();
+    assert_eq!(output.matches("no tenants").count(), 1, "{output}");
+    assert!(!output.contains("s3cret"), "{output}");
+}
+
+#[tokio::test]
 async fn what_is_not_http_is_dropped() {
     let setup = scripts();
     let host = setup.start().await;

@@ -1,6 +1,10 @@
 //! Connections are a shared thing of the host's: who holds them without using them must not keep
 //! others out.
 
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use longshore_guests::SCRIPT;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,6 +15,9 @@ use crate::harness::{Host, Setup};
 fn scripts(limits: &str) -> Setup {
     Setup::new(&[("script", &SCRIPT.directory())]).configure(&format!("[limits]\n{limits}"))
 }
+
+/// Far more than any answer takes; a host that does not answer would keep the test for ever.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 async fn connect(host: &Host) -> TcpStream {
     let address = host.url().strip_prefix("http://").unwrap();
@@ -109,4 +116,55 @@ async fn an_answer_that_is_being_read_is_not_cut_off_for_another_client() {
     }
     // Now the reader waits for nothing, and makes room.
     assert_eq!(listing.await.unwrap().status, 200);
+}
+
+/// A connection with a request of the tenant whose body never comes.
+async fn slow(host: &Host, tenant: &str) -> TcpStream {
+    let mut stream = connect(host).await;
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Authorization: Bearer {tenant}\r\nContent-Length: 100\r\n\r\n{{"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn a_tenant_full_of_slow_bodies_keeps_no_other_waiting() {
+    const CONNECTIONS: usize = 8;
+    const SHARE: usize = 3;
+    let setup = Setup::new(&[("script", &SCRIPT.directory())])
+        .tenants(&["mallory", "alice"])
+        .configure(&format!(
+            "[limits]\nconnections_max = {CONNECTIONS}\ntenant_connections_max = {SHARE}\n\
+             request_body_timeout_ms = 600000"
+        ));
+    let host = setup.start().await;
+    let mut slow_ones = Vec::new();
+    for _ in 0..3 * CONNECTIONS {
+        slow_ones.push(slow(&host, "mallory").await);
+    }
+    for _ in 0..2 * CONNECTIONS {
+        let alice = host.client().with_token("alice");
+        let answer = alice.request("tools/list", json!({}));
+        let answer = tokio::time::timeout(ANSWER_MAX, answer).await;
+        assert_eq!(answer.expect("alice is answered").status, 200);
+    }
+
+    // All that are more than the share were told so: the newest at once, or the slowest instead.
+    let more = slow_ones.len() - SHARE;
+    let endings: FuturesUnordered<_> = slow_ones
+        .into_iter()
+        .map(|mut stream| async move {
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer).await;
+            String::from_utf8_lossy(&answer).into_owned()
+        })
+        .collect();
+    for answer in endings.take(more).collect::<Vec<_>>().await {
+        let newest = answer.contains("HTTP/1.1 429")
+            && answer.contains("the 3 connections that this tenant may have");
+        let slowest = answer.contains("HTTP/1.1 408") && answer.contains("send it in one go");
+        assert!(newest || slowest, "{answer}");
+    }
 }

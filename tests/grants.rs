@@ -2,6 +2,7 @@
 //! and what a person allows while a tool runs.
 
 mod asked;
+mod directories;
 mod outgoing;
 mod quota;
 mod state;
@@ -30,10 +31,10 @@ async fn inspect_shows_both_sides_of_every_kind() {
     let given = r#"
         [plugin.script.grants]
         http = [{ host = "https://a.example", methods = ["GET"] }]
-        ask = { http = ["*.example.com"] }
+        ask = { http = ["*.example.com"], directories.desk = { path = "/", access = "read" } }
         configuration = { region = "not for everybody", unasked = "x" }
         state = { quota_bytes = 4096 }
-        directories.out = { path = "/srv/out", access = "write", quota_bytes = 1048576 }
+        directories.out = { path = "/nowhere/out", access = "write", quota_bytes = 1048576 }
     "#;
     std::fs::write(&config, given).unwrap();
     let plugin = SCRIPT.directory().display().to_string();
@@ -58,8 +59,9 @@ async fn inspect_shows_both_sides_of_every_kind() {
         })
         .collect();
     insta::assert_snapshot!(rows.join("\n"), @r"
-    directory | out | write | write /srv/out, at most 1048576 bytes | granted
+    directory | out | write | write /nowhere/out, at most 1048576 bytes | missing on the host
     directory | other | write | – | not given
+    directory | desk | write, at run time | ask for read / | asks a person
     http | * | *, at run time | https://a.example (GET), ask for *.example.com | narrowed
     configuration | region | value | set | granted
     configuration | unasked | – | set | not asked

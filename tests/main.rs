@@ -2,7 +2,9 @@
 
 mod harness;
 
+mod abilities;
 mod bad_input;
+mod batches;
 mod cli;
 mod connections;
 mod detached;

@@ -3,7 +3,7 @@
 
 mod plugins;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -292,6 +292,7 @@ fn scheduler_limits(limits: &Limits) -> SchedulerLimits {
         calls_running_max: size(limits.calls_running_max),
         tenant_calls_running_max: size(limits.tenant_calls_running_max),
         call_wait_max: millis(limits.call_wait_max_ms),
+        tenant_calls_waiting_max: size(limits.tenant_calls_waiting_max),
         held_instances_max: size(limits.held_instances_max),
         tenant_held_instances_max: size(limits.tenant_held_instances_max),
         round_hold: millis(limits.round_hold_ms),
@@ -333,12 +334,15 @@ fn line_limits(limits: &Limits) -> LineLimits {
 
 fn http_options(config: &Config) -> HttpOptions {
     let limits = &config.limits;
+    let tenants: HashSet<_> = config.tenants.iter().map(|token| &token.tenant).collect();
+    let is_shared = tenants.len() > 1;
     HttpOptions {
         allowed_origins: config.allowed_origins.clone(),
         allowed_hosts: config.allowed_hosts.clone(),
         body_max_bytes: size(limits.request_body_max_bytes),
         body_timeout: millis(limits.request_body_timeout_ms),
         connections_max: size(limits.connections_max),
+        tenant_connections_max: is_shared.then(|| size(limits.tenant_connections_max)),
         write_timeout: millis(limits.write_timeout_ms),
         drain_timeout: millis(limits.drain_timeout_ms),
         ..HttpOptions::default()

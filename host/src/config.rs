@@ -131,6 +131,19 @@ impl Config {
         check_origins(&file.allowed_origins)
             .map_err(|message| invalid(&["allowed_origins"], message))?;
 
+        for (plugin, entry) in &file.plugin {
+            if let Some(name) = entry.grants.given_twice() {
+                let keys = ["plugin", plugin, "grants", "ask", "directories", name];
+                return Err(invalid(
+                    &keys,
+                    format!(
+                        "the directory `{name}` is given, so nobody is asked for it; name it under \
+                         `directories` or under `ask.directories`"
+                    ),
+                ));
+            }
+        }
+
         let given = file
             .plugin
             .into_iter()

@@ -142,6 +142,8 @@ pub fn new_task(phase: Phase) -> NewTask {
         phase,
         attempt: Attempt(1),
         crashes: 0,
+        crashes_in_all: 0,
+        interrupted: None,
         steps: 0,
         message: None,
         done: None,
@@ -149,6 +151,7 @@ pub fn new_task(phase: Phase) -> NewTask {
         cancel: None,
         inputs: BTreeMap::new(),
         external_reference: None,
+        result_is_error: false,
         trace: None,
     };
     NewTask {

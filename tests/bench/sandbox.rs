@@ -129,6 +129,7 @@ fn scheduler(dir: &Path, runner: Arc<dyn Runner>) -> anyhow::Result<Scheduler> {
         tenant_tasks_running_max: 8,
         calls_running_max: CALLERS,
         tenant_calls_running_max: CALLERS,
+        tenant_calls_waiting_max: 0,
         call_wait_max: Duration::from_secs(5),
         held_instances_max: 8,
         tenant_held_instances_max: 8,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::endurance::store_command;
-use crate::harness::{Client, Host, Setup};
+use crate::harness::{Client, Host, Setup, longshore, run};
 use crate::tasks::{accept, script, scripts, text, wait};
 
 /// Starts a task and waits until it has told that it works.
@@ -63,7 +63,7 @@ async fn a_task_whose_host_died_three_times_without_progress_is_given_up() {
     }
     host = killed(&setup, host).await;
     let task = host.client().until_status(&id, "failed").await;
-    insta::assert_snapshot!(task["error"]["message"].as_str().unwrap(), @"the host stopped unexpectedly during run 3, as in the 2 runs before it, and none of them got further; the task is given up");
+    insta::assert_snapshot!(task["error"]["message"].as_str().unwrap(), @"the host stopped unexpectedly during run 3, as in the 2 runs before it, and none of them got further; the task is given up: find out why the host stopped before you call the tool again");
     // The host itself serves as before.
     let other = host
         .client()
@@ -71,6 +71,76 @@ async fn a_task_whose_host_died_three_times_without_progress_is_given_up() {
         .await;
     host.client().cancel(&other).await.result();
     host.client().until_status(&other, "cancelled").await;
+}
+
+/// A tool that saves its state and then takes the host down, whatever it saved before.
+#[tokio::test]
+async fn a_task_that_gets_further_and_kills_its_host_each_time_is_given_up_in_the_end() {
+    const DEATHS: u32 = 10;
+    let setup = scripts();
+    let mut host = setup.start().await;
+    let operations = json!([
+        {"do": "checkpoint", "state": "further"},
+        {"do": "progress", "message": "at work"},
+        wait(),
+    ]);
+    let id = start(&host.client(), "script_resume", operations).await;
+    for run in 2..=DEATHS {
+        host = killed(&setup, host).await;
+        let works = |task: &Value| task["statusMessage"] == "at work";
+        let task = host.client().until(&id, works).await;
+        // What happened before is still told when the next run has words of its own.
+        let runs = &task["_meta"]["longshore/runs"];
+        let last = &runs["lastInterruption"];
+        assert_eq!(
+            (&runs["count"], &runs["hostDeaths"]),
+            (&json!(run), &json!(run - 1))
+        );
+        assert_eq!(
+            (&last["run"], &last["cause"]),
+            (&json!(run - 1), &json!("crash"))
+        );
+    }
+    host = killed(&setup, host).await;
+    let task = host.client().until_status(&id, "failed").await;
+    insta::assert_snapshot!(task["error"]["message"].as_str().unwrap(), @"the host stopped unexpectedly during run 10, and in 10 runs of it in all; the task is given up: find out why the host stopped before you call the tool again");
+    let shown = command(&host, &["task", "get", &id]).await;
+    let line = shown.lines().find(|line| line.starts_with("runs "));
+    let line = line.unwrap_or_else(|| panic!("{shown}"));
+    assert!(
+        line.starts_with("runs     10; the host stopped unexpectedly during run 10, noticed 2")
+    );
+    assert!(line.ends_with("; it did 10 times in all"), "{line}");
+}
+
+/// What a command of the client prints.
+async fn command(host: &Host, arguments: &[&str]) -> String {
+    let mut command = longshore(arguments);
+    command.env("LONGSHORE_URL", host.url());
+    run(command).await.stdout
+}
+
+#[tokio::test]
+async fn a_list_marks_a_task_whose_tool_says_that_it_failed() {
+    let setup = scripts();
+    let host = setup.start().await;
+    let client = host.client();
+    let mut ids = Vec::new();
+    for operation in [
+        json!({"do": "say", "text": "fine"}),
+        json!({"do": "fail", "text": "no"}),
+    ] {
+        let id = client
+            .start("script_resume", script(json!([operation])))
+            .await;
+        client.until_status(&id, "completed").await;
+        ids.push(id);
+    }
+    let shown = command(&host, &["task", "list"]).await;
+    for (id, status) in ids.iter().zip(["completed  ", "completed (error)"]) {
+        let line = shown.lines().find(|line| line.starts_with(id)).unwrap();
+        assert!(line.contains(status), "{line}");
+    }
 }
 
 #[tokio::test]

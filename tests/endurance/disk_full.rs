@@ -4,12 +4,13 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
 use super::mount::Mounted;
-use super::{asking, checked, data_dir, script_host, status, yes};
+use super::{asking, checked, data_dir, script_host, status, store_command, yes};
 use crate::harness::{Client, Host, Setup};
 
 const DISK_MIB: u64 = 64;
@@ -33,6 +34,21 @@ fn fill(filler: &Path, left: u64) {
             return;
         }
     }
+}
+
+/// Every file in a directory with its length and when it was written.
+fn contents(directory: &Path) -> Vec<(PathBuf, u64, SystemTime)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let metadata = entry.metadata().unwrap();
+        match metadata.is_dir() {
+            true => found.extend(contents(&entry.path())),
+            false => found.push((entry.path(), metadata.len(), metadata.modified().unwrap())),
+        }
+    }
+    found.sort();
+    found
 }
 
 /// Calls a tool; the whole answer.
@@ -115,6 +131,12 @@ async fn a_full_disk_refuses_new_work_and_loses_nothing() {
     // Not a byte is left, and the host dies: the space kept aside opens the store once more.
     fill(&filler, 1);
     host.kill().await;
+    // Whoever only looks changes nothing, and needs no room here.
+    let before = contents(&data_dir(&setup));
+    checked(&setup);
+    let (code, exported) = store_command(&setup, &["export", "-"]);
+    assert_eq!((code, exported.lines().count() > ids.len()), (0, true));
+    assert_eq!(contents(&data_dir(&setup)), before);
     let (host, client) = start(&setup).await;
     for (id, expected) in [(0, "completed"), (1, "cancelled"), (2, "input_required")] {
         let now = status(&client, &ids[id]).await;

@@ -5,6 +5,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -58,6 +59,19 @@ impl Setup {
         self.config.push_str(toml);
         self.config.push('\n');
         self
+    }
+
+    /// Adds tenants, each with its name for a token.
+    pub fn tenants(self, names: &[&str]) -> Setup {
+        names.iter().fold(self, |setup, name| {
+            let hash: String = Sha256::digest(name.as_bytes())
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            setup.configure(&format!(
+                "[[tenant]]\nname = \"{name}\"\ntoken_sha256 = \"{hash}\""
+            ))
+        })
     }
 
     /// Sets a variable of the host's own environment.
@@ -137,7 +151,8 @@ pub struct Host {
 }
 
 impl Host {
-    async fn start(mut command: Command) -> Host {
+    /// Starts the command, which serves, and waits until it listens.
+    pub async fn start(mut command: Command) -> Host {
         let mut child = command.spawn().expect("the binary starts");
         let stderr = child.stderr.take().expect("stderr is piped");
         let output = Arc::new(Mutex::new(String::new()));

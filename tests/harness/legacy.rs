@@ -1,5 +1,6 @@
 //! A client of the handshake revisions over HTTP, as small as one can be.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -67,7 +68,8 @@ impl LegacyClient {
         assert_eq!(response.status(), 200);
         let session = response.headers()["mcp-session-id"].to_str().unwrap();
         client.session = session.to_owned();
-        let mut stream = client.read_stream(Value::from(0), Some("initialize"), response);
+        let opening = HashMap::from([("0".to_owned(), "initialize".to_owned())]);
+        let mut stream = client.read_stream(Value::from(0), opening, response);
         client.initialized = stream.next().await.unwrap()["result"].clone();
         let agreed = client.initialized["protocolVersion"].as_str().unwrap();
         client.version = agreed.to_owned();
@@ -91,20 +93,45 @@ impl LegacyClient {
         let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let response = self.post(&body).await;
         assert_eq!(response.status(), 200, "{method}");
-        self.read_stream(id, Some(method), response)
+        let methods = HashMap::from([(id.to_string(), method.to_owned())]);
+        self.read_stream(id, methods, response)
+    }
+
+    /// Sends a batch as it is; what its messages are answered with.
+    pub async fn batch(&self, batch: &Value) -> LegacyStream {
+        let response = self.post(batch).await;
+        assert_eq!(response.status(), 200);
+        let asked = batch.as_array().into_iter().flatten();
+        let methods = asked.filter_map(|message| {
+            let method = message["method"].as_str()?.to_owned();
+            Some((message.get("id")?.to_string(), method))
+        });
+        self.read_stream(Value::Null, methods.collect(), response)
+    }
+
+    /// Sends a body as it is; the answer's status, and its JSON when it has some.
+    pub async fn post_text(&self, body: &str) -> (u16, Value) {
+        let response = self.post_body(body.to_owned()).await;
+        let status = response.status().as_u16();
+        let text = response.text().await.unwrap();
+        let message: Value = serde_json::from_str(&text).unwrap_or_default();
+        if !message.is_null() {
+            record(&self.version, None, &message);
+        }
+        (status, message)
     }
 
     fn read_stream(
         &self,
         id: Value,
-        method: Option<&str>,
+        methods: HashMap<String, String>,
         response: reqwest::Response,
     ) -> LegacyStream {
         LegacyStream {
             id,
             last_event_id: None,
             revision: self.version.clone(),
-            method: method.map(str::to_owned),
+            methods,
             chunks: response.bytes_stream().boxed(),
             buffer: String::new(),
         }
@@ -160,7 +187,7 @@ impl LegacyClient {
         }
         let response = request.send().await.expect("the host answers");
         assert_eq!(response.status(), 200);
-        self.read_stream(Value::Null, None, response)
+        self.read_stream(Value::Null, HashMap::new(), response)
     }
 
     /// Closes the session; the answer's status.
@@ -170,9 +197,13 @@ impl LegacyClient {
     }
 
     async fn post(&self, body: &Value) -> reqwest::Response {
+        self.post_body(body.to_string()).await
+    }
+
+    async fn post_body(&self, body: String) -> reqwest::Response {
         self.with_headers(self.http.post(&self.url))
             .header("content-type", "application/json")
-            .body(body.to_string())
+            .body(body)
             .send()
             .await
             .expect("the host answers")
@@ -206,8 +237,9 @@ pub struct LegacyStream {
     pub id: Value,
     pub last_event_id: Option<String>,
     revision: String,
-    /// The request's; none on the session's own stream and the rest of one.
-    method: Option<String>,
+    /// Of the requests that are answered here, by id; none on the session's own stream and the rest
+    /// of one.
+    methods: HashMap<String, String>,
     chunks: futures_util::stream::BoxStream<'static, reqwest::Result<axum::body::Bytes>>,
     buffer: String,
 }
@@ -220,7 +252,8 @@ impl LegacyStream {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
                 self.buffer = rest;
                 if let Some(message) = self.read(&event) {
-                    record(&self.revision, self.method.as_deref(), &message);
+                    let method = self.methods.get(&message["id"].to_string());
+                    record(&self.revision, method.map(String::as_str), &message);
                     return Some(message);
                 }
             }

@@ -62,12 +62,28 @@ impl StdioHost {
     pub async fn next(&mut self) -> Option<Value> {
         let line = self.lines.next_line().await.unwrap()?;
         let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
+        self.see(&message);
+        Some(message)
+    }
+
+    /// The next line, which answers a batch.
+    pub async fn next_batch(&mut self) -> Vec<Value> {
+        let line = self.lines.next_line().await.unwrap();
+        let batch: Value = serde_json::from_str(&line.expect("the batch is answered")).unwrap();
+        record(self.revision, None, &batch);
+        let answers = batch.as_array().expect("it is a batch");
+        for answer in answers {
+            self.see(answer);
+        }
+        answers.clone()
+    }
+
+    fn see(&self, message: &Value) {
         assert_eq!(message["jsonrpc"], "2.0", "{message:#}");
         let answered = message.get("method").is_none();
         let method = self.methods.get(&message["id"].to_string());
         let method = method.filter(|_| answered).map(String::as_str);
-        record(self.revision, method, &message);
-        Some(message)
+        record(self.revision, method, message);
     }
 
     /// Sends a request of the modern era; its id.
@@ -109,12 +125,16 @@ impl StdioHost {
 
     /// A handshake of the legacy era.
     pub async fn initialize(&mut self) -> Value {
+        self.initialize_as(LEGACY).await
+    }
+
+    pub async fn initialize_as(&mut self, revision: &'static str) -> Value {
         let params = json!({
-            "protocolVersion": LEGACY,
+            "protocolVersion": revision,
             "capabilities": {"elicitation": {}},
             "clientInfo": {"name": "tests", "version": "1"},
         });
-        self.revision = LEGACY;
+        self.revision = revision;
         let id = self.ask_bare("initialize", params).await;
         let answer = self.answer(&id).await;
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))

@@ -32,7 +32,7 @@ const SKIPPED = {
   "sep-2640-skills-directory": "skills are an extension that is not declared",
   "sep-2640-skills-enumeration": "skills are an extension that is not declared",
   "sep-2640-skills-manifest": "skills are an extension that is not declared",
-  "tasks-status-notifications": "the suite always skips it; tests/mcp.rs subscribes to tasks",
+  "tasks-status-notifications": "the suite always skips it; tests/listen.rs subscribes to tasks",
 };
 
 const here = dirname(fileURLToPath(import.meta.url));

@@ -28,13 +28,15 @@ class Talk {
     this.#revision = LEGACY.includes(revision) ? revision : MODERN;
   }
 
-  /** A message of the client. */
+  /** A message of the client, or several. */
   asked(message) {
+    if (Array.isArray(message)) return message.forEach((one) => this.asked(one));
     if (message?.id !== undefined && message.method) this.#methods.set(message.id, message.method);
   }
 
-  /** A message of the host. */
+  /** A message of the host, or several. */
   told(message) {
+    if (Array.isArray(message)) message.forEach((one) => this.told(one));
     const method = message?.method === undefined ? this.#methods.get(message?.id) : undefined;
     if (method === "initialize" && message.result) this.#revision = message.result.protocolVersion;
     const line = JSON.stringify({ revision: this.#revision, method, message });

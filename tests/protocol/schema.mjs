@@ -93,6 +93,8 @@ class Revision {
 
   /** What is wrong with a message of the server; `method` is the request's that it answers. */
   problems(message, method) {
+    // What it consists of is recorded as well, message by message.
+    if (Array.isArray(message)) return this.#against("JSONRPCBatchResponse", message);
     if (message?.method !== undefined) {
       const kind = "id" in message ? "JSONRPCRequest" : "JSONRPCNotification";
       return [

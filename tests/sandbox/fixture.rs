@@ -236,6 +236,7 @@ fn scheduler_limits() -> SchedulerLimits {
         tenant_tasks_running_max: 8,
         calls_running_max: 16,
         tenant_calls_running_max: 16,
+        tenant_calls_waiting_max: 0,
         call_wait_max: Duration::from_secs(5),
         held_instances_max: 8,
         tenant_held_instances_max: 8,

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use longshore_guests::{PROBE, SCRIPT};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::loading::bomb;
 use crate::harness::{Client, Host, Setup};
@@ -16,16 +15,6 @@ const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// Two tenants, and a host with an attacker's plugin and a harmless one.
 pub fn setup() -> Setup {
-    let tenants: String = ["mallory", "alice"]
-        .iter()
-        .map(|name| {
-            let hash: String = Sha256::digest(name.as_bytes())
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
-            format!("[[tenant]]\nname = \"{name}\"\ntoken_sha256 = \"{hash}\"\n")
-        })
-        .collect();
     let plugins = [("probe", PROBE.directory()), ("script", SCRIPT.directory())];
     let plugins: Vec<_> = plugins
         .iter()
@@ -34,7 +23,8 @@ pub fn setup() -> Setup {
     let limits = "[limits]\ncompile_timeout_ms = 20000\ncompile_memory_max_bytes = 536870912\n\
         result_kept_max_bytes = 1048576\n";
     // The limits last, so that a test may add to them.
-    Setup::new(&plugins).configure(&tenants).configure(limits)
+    let tenants = ["mallory", "alice"];
+    Setup::new(&plugins).tenants(&tenants).configure(limits)
 }
 
 /// The tenant who wants nothing but answers.
@@ -221,6 +211,37 @@ async fn a_tenant_full_of_floods_and_blocked_calls_keeps_nobody_waiting() {
             assert!(message.contains(ends) || is_spent, "{tool}: {message}");
         }
     }
+}
+
+/// Two tenants whose calls never end have all the places there are, but what they must leave.
+#[tokio::test]
+async fn calls_that_never_end_keep_no_other_tenant_from_calling() {
+    const CALLS_MAX: usize = 6;
+    let setup = Setup::new(&[("script", &SCRIPT.directory())])
+        .tenants(&["mallory", "mallet", "alice"])
+        .configure(&format!(
+            "[limits]\ncalls_running_max = {CALLS_MAX}\ntenant_calls_running_max = {}\n\
+             call_wait_max_ms = 600000",
+            CALLS_MAX / 2
+        ));
+    let host = setup.start().await;
+    let neighbour = Neighbour::of(&host).await;
+    let params = json!({"name": "script_inline", "arguments": {"script": [{"do": "spin"}]}});
+    let mut calls = tokio::task::JoinSet::new();
+    for name in ["mallory", "mallet"] {
+        for _ in 0..CALLS_MAX {
+            let client = host.client().with_token(name);
+            let params = params.clone();
+            calls.spawn(async move { client.request("tools/call", params).await });
+        }
+    }
+    while setup.counts().await["calls"].as_u64() < Some(CALLS_MAX as u64 / 2 + 1) {
+        neighbour.is_answered().await;
+    }
+    for _ in 0..3 {
+        neighbour.is_answered().await;
+    }
+    calls.shutdown().await;
 }
 
 #[tokio::test]

@@ -40,6 +40,9 @@ pub struct Serving {
 pub struct ServingPlugin {
     pub version: String,
     pub sha256: String,
+    /// Tells the grants it has from others; see [`crate::wasm::Grants::digest`].
+    #[serde(default)]
+    pub grants_sha256: String,
 }
 
 impl Serving {
@@ -69,6 +72,7 @@ impl Serving {
             let serving = ServingPlugin {
                 version: plugin.version.clone(),
                 sha256: plugin.digest.to_string(),
+                grants_sha256: plugin.grants.digest().to_string(),
             };
             (plugin.name.clone(), serving)
         });

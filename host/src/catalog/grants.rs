@@ -1,5 +1,6 @@
-//! The effective grants: what a plugin asks for *and* the operator gives (I5). Pure; it shows both
-//! sides, so that a person sees what is missing and what is given in vain.
+//! The effective grants: what a plugin asks for *and* the operator gives (I5). It shows both sides, so
+//! that a person sees what is missing and what is given in vain. Pure, save that
+//! [`compare_with_host`] looks for what is granted.
 
 mod compare;
 #[cfg(test)]
@@ -7,28 +8,20 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use super::manifest::Asked;
-use crate::config::{Given, HttpPattern, Methods, SecretSource};
+use super::manifest::{Asked, AskedDirectory};
+use crate::config::{Given, GivenDirectory, HttpPattern, Methods, SecretSource};
 use crate::wasm::{
-    AskGrant, DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace, StateGrant,
+    AskDirectory, AskGrant, DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace, StateGrant,
 };
 
-pub use self::compare::{Effect, Kind, Row, compare};
+pub use self::compare::{Effect, Kind, Row, compare, compare_with_host};
 
 /// What the guest may reach.
 pub fn effective(asked: &Asked, given: &Given) -> Grants {
     let directories = asked
         .directories
         .iter()
-        .filter_map(|wish| {
-            let directory = given.directories.get(&wish.name)?;
-            Some(DirectoryGrant {
-                name: wish.name.clone(),
-                path: directory.path.clone(),
-                write: wish.write && directory.write,
-                quota_bytes: directory.quota_bytes,
-            })
-        })
+        .filter_map(|wish| Some(directory(wish, given.directories.get(&wish.name)?)))
         .collect();
     let wished = |value: &BTreeMap<String, String>, name: &String| {
         let value = value.get(name)?;
@@ -55,6 +48,7 @@ pub fn effective(asked: &Asked, given: &Given) -> Grants {
         directories,
         http: effective_http(asked, given),
         ask: effective_ask(asked, given),
+        ask_directories: effective_ask_directories(asked, given),
         environment: environment
             .filter_map(|wish| wished(&given.environment, &wish.name))
             .collect(),
@@ -105,6 +99,32 @@ fn effective_ask(asked: &Asked, given: &Given) -> Vec<AskGrant> {
             })
         })
         .collect()
+}
+
+fn effective_ask_directories(asked: &Asked, given: &Given) -> Vec<AskDirectory> {
+    let Some(rule) = &given.ask else {
+        return Vec::new();
+    };
+    let wishes = asked.directories.iter().filter(|wish| wish.at_run_time);
+    wishes
+        .filter_map(|wish| {
+            Some(AskDirectory {
+                directory: directory(wish, rule.directories.get(&wish.name)?),
+                remember: rule.remember,
+                why: wish.why.clone(),
+            })
+        })
+        .collect()
+}
+
+/// What both allow.
+fn directory(wish: &AskedDirectory, given: &GivenDirectory) -> DirectoryGrant {
+    DirectoryGrant {
+        name: wish.name.clone(),
+        path: given.path.clone(),
+        write: wish.write && given.write,
+        quota_bytes: given.quota_bytes,
+    }
 }
 
 impl From<HttpPattern> for HttpGrant {

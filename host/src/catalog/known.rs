@@ -225,6 +225,10 @@ impl Loader<'_> {
         };
         match outcome {
             Ok(plugin) => {
+                // It serves all the same: not every tool needs what is missing.
+                for missing in effective.missing() {
+                    tracing::warn!(plugin = name, cause = missing.cause, "{missing}");
+                }
                 loaded.grants.insert(name.clone(), effective.clone());
                 loaded.plugins.push(plugin);
                 Seen {

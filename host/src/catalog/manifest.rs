@@ -53,6 +53,9 @@ pub struct AskedDirectory {
     pub name: String,
     #[serde(rename = "access", deserialize_with = "access")]
     pub write: bool,
+    /// Whether a person may be asked for it while the tool runs, if the operator lets them.
+    #[serde(default)]
+    pub at_run_time: bool,
     pub why: String,
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::grants::effective;
 use super::manifest::{Asked, MANIFEST_FILE, Manifest};
+use super::naming::seen_name;
 use super::{Catalog, Tool};
 use crate::config::Given;
 use crate::scheduler::{Call, Operation, Run, RunEnd, Runner};
@@ -80,14 +81,13 @@ impl Catalog {
     /// The tool that serves now, if it is of the version a task began with.
     fn tool(&self, wanted: &ToolRef) -> Option<Arc<Tool>> {
         let snapshot = self.snapshot();
-        let mut tools = snapshot.tools.values();
-        tools
-            .find(|tool| {
-                tool.plugin.digest == wanted.digest
-                    && tool.plugin.name == wanted.plugin
-                    && tool.declaration.name == wanted.tool
-            })
-            .cloned()
+        let names =
+            [false, true].map(|is_shared| seen_name(&wanted.tool, &wanted.plugin, is_shared));
+        let mut tools = names.iter().filter_map(|name| snapshot.tools.get(name));
+        let is_wanted = |tool: &&Arc<Tool>| {
+            tool.plugin.digest == wanted.digest && tool.plugin.name == wanted.plugin
+        };
+        tools.find(is_wanted).cloned()
     }
 
     /// The component the task began with, and the grants its plugin has now: what an operator took

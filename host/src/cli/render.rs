@@ -1,5 +1,6 @@
 //! Shows results: text for a person, JSON for a script.
 
+use std::fmt::Write;
 use std::time::SystemTime;
 
 use base64::Engine;
@@ -7,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::page::Page;
-use super::wire::{Reference, TaskState};
+use super::wire::{Reference, Runs, TaskState};
 use super::{asked, questions, text};
 
 /// Prints a `CallToolResult` to standard output.
@@ -93,7 +94,7 @@ pub fn task(state: &TaskState, as_json: bool) {
     }
     let progress = state.progress();
     println!("task     {}", text::plain_line(&state.task_id, 128));
-    println!("status   {}", state.status.as_str());
+    println!("status   {}", status(state));
     if let Some(message) = &progress.message {
         println!("message  {}", words(message));
     }
@@ -102,6 +103,9 @@ pub fn task(state: &TaskState, as_json: bool) {
     }
     println!("created  {}", state.created_at);
     println!("updated  {}", state.last_updated_at);
+    if let Some(told) = state.runs() {
+        println!("runs     {}", runs(&told));
+    }
     if let Some(ttl_ms) = state.ttl_ms {
         let ttl = text::span(std::time::Duration::from_millis(ttl_ms));
         println!("kept     {ttl} from its creation");
@@ -133,7 +137,7 @@ pub fn task_table(states: &[TaskState]) -> Page {
         rows.push([
             text::plain_line(&state.task_id, 128),
             age(&state.created_at),
-            state.status.as_str().to_owned(),
+            status(state),
             text::plain_line(format!("{tool}: {message}").trim_end_matches(": "), 240),
         ]);
     }
@@ -154,14 +158,37 @@ fn age(at: &str) -> String {
 pub fn task_line(state: &TaskState) -> String {
     let message = state.status_message.as_deref().unwrap_or_default();
     let line = format!(
-        "{}  {}  {:<14}  {:<24}  {}",
+        "{}  {}  {:<17}  {:<24}  {}",
         text::plain_line(&state.task_id, 128),
         state.created_at.get(..19).unwrap_or(&state.created_at),
-        state.status.as_str(),
+        status(state),
         text::plain_line(state.tool().unwrap_or("-"), 40),
         text::plain_line(message, 60),
     );
     line.trim_end().to_owned()
+}
+
+/// The status, and of a completed task whether its tool says that it failed.
+fn status(state: &TaskState) -> String {
+    let mark = if state.is_error() { " (error)" } else { "" };
+    format!("{}{mark}", state.status.as_str())
+}
+
+fn runs(runs: &Runs) -> String {
+    let mut line = runs.count.to_string();
+    if let Some(last) = &runs.last_interruption {
+        let what = match last.cause.as_str() {
+            "crash" => "the host stopped unexpectedly".to_owned(),
+            "shutdown" => "the host was stopped".to_owned(),
+            other => text::plain_line(other, 40),
+        };
+        let at = text::plain_line(&last.at, 40);
+        let _ = write!(line, "; {what} during run {}, noticed {at}", last.run);
+    }
+    if runs.host_deaths > 1 {
+        let _ = write!(line, "; it did {} times in all", runs.host_deaths);
+    }
+    line
 }
 
 fn words(text: &str) -> String {
@@ -174,6 +201,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_happened_to_a_task_is_one_line() {
+        let told = |value| runs(&serde_json::from_value(value).unwrap());
+        let last = json!({ "run": 2, "cause": "crash", "at": "2026-01-01T00:00:00.000Z" });
+        let many = json!({ "count": 3, "hostDeaths": 2, "lastInterruption": last });
+        assert_snapshot!(told(many), @"3; the host stopped unexpectedly during run 2, noticed 2026-01-01T00:00:00.000Z; it did 2 times in all");
+        assert_snapshot!(told(json!({ "count": 2 })), @"2");
+    }
 
     #[test]
     fn every_kind_of_content_has_words() {

@@ -28,7 +28,8 @@ results and plugins' state of all tenants; keep it as safe as the data directory
 
 const CHECK_NOTES: &str = "\
 It repairs nothing. Files that a crash has left are counted and are no problem: the next start
-deletes them. Exit code 1 says that something is wrong.";
+deletes them. Exit code 1 says that something is wrong. On a full disk the records are read from a
+copy in the directory for temporary files (TMPDIR).";
 
 #[derive(Subcommand)]
 #[command(after_help = EXAMPLES)]

@@ -10,6 +10,10 @@ use super::sse::SseError;
 const PROGRESS_META: &str = "longshore/progress";
 /// Which tool a task of the list runs.
 const TOOL_META: &str = "longshore/tool";
+/// Whether a completed task of the list has a result that says the tool failed.
+const IS_ERROR_META: &str = "longshore/isError";
+/// What happened to a task's runs.
+const RUNS_META: &str = "longshore/runs";
 /// Where a person can look up what a task did outside.
 const REFERENCE_META: &str = "longshore/externalReference";
 
@@ -129,6 +133,24 @@ pub struct Reference {
     pub url: Option<String>,
 }
 
+/// What happened to a task's runs.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Runs {
+    pub count: u32,
+    #[serde(default)]
+    pub host_deaths: u32,
+    pub last_interruption: Option<LastInterruption>,
+}
+
+/// The newest run that was cut short.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub struct LastInterruption {
+    pub run: u32,
+    pub cause: String,
+    pub at: String,
+}
+
 /// How far something is.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default)]
@@ -158,6 +180,22 @@ impl TaskState {
     /// The tool's name inside its plugin, where the host told it.
     pub fn tool(&self) -> Option<&str> {
         self.meta.get(TOOL_META)?.get("name")?.as_str()
+    }
+
+    /// None while there is no more to tell than that it runs.
+    pub fn runs(&self) -> Option<Runs> {
+        let told = self.meta.get(RUNS_META).cloned()?;
+        serde_json::from_value(told).ok()
+    }
+
+    /// Whether the tool itself says that it failed, as far as the host told.
+    pub fn is_error(&self) -> bool {
+        let of_list = self.meta.get(IS_ERROR_META);
+        let of_result = self
+            .result
+            .as_ref()
+            .and_then(|result| result.get("isError"));
+        [of_list, of_result].contains(&Some(&Value::Bool(true)))
     }
 
     pub fn progress(&self) -> Progress {

@@ -1,14 +1,14 @@
 //! How single gifts are written in `longshore.toml`: HTTP hosts with their methods, what may be
 //! asked of a person, quotas of state and directories.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 
-use super::given::{HttpPattern, PatternError, parse_http};
+use super::given::{GivenDirectory, HttpPattern, PatternError, parse_http};
 
 /// HTTP methods, in upper case.
 pub type Methods = BTreeSet<String>;
@@ -25,14 +25,15 @@ const DIRECTORY_BYTES_MIN: u64 = 4_096;
 const METHOD_MAX_CHARS: usize = 20;
 
 /// What a plugin may ask a person for while it runs. Without it, it may ask for nothing.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
 pub struct GivenAsk {
     /// Hosts a person may allow; here they may be patterns.
     #[serde(deserialize_with = "http_rules")]
     pub http: Vec<HttpPattern>,
+    /// Directories a person may allow, named as the plugin names them.
+    pub directories: BTreeMap<String, GivenDirectory>,
     /// Whether a person may allow one for good.
-    #[serde(default)]
     pub remember: bool,
 }
 

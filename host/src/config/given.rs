@@ -129,7 +129,9 @@ pub enum PatternError {
 impl Given {
     /// Resolves relative directories against that of the configuration file.
     pub(super) fn relative_to(mut self, base: &Path) -> Given {
-        for directory in self.directories.values_mut() {
+        let asked = self.ask.iter_mut().flat_map(|ask| &mut ask.directories);
+        let asked = asked.map(|(_, directory)| directory);
+        for directory in self.directories.values_mut().chain(asked) {
             directory.path = base.join(&directory.path);
         }
         for secret in self.secrets.values_mut() {
@@ -138,6 +140,14 @@ impl Given {
             }
         }
         self
+    }
+
+    /// A directory that is given and to be asked for, too.
+    pub(super) fn given_twice(&self) -> Option<&str> {
+        let ask = self.ask.as_ref()?;
+        let mut names = ask.directories.keys();
+        let name = names.find(|name| self.directories.contains_key(*name))?;
+        Some(name)
     }
 }
 

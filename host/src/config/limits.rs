@@ -19,7 +19,10 @@ pub struct Limits {
     pub request_body_max_bytes: u64,
     /// From a request's first byte to its body's last.
     pub request_body_timeout_ms: u64,
+    /// Connections open at once.
     pub connections_max: u64,
+    /// Those of one tenant, where there are several.
+    pub tenant_connections_max: u64,
     /// How long a client may leave what it is sent unread before its connection is closed.
     pub write_timeout_ms: u64,
     /// How long an `auto` tool may take before its call becomes a task.
@@ -30,6 +33,8 @@ pub struct Limits {
     pub tenant_calls_running_max: u64,
     /// How long a call waits for one of those places before it is refused.
     pub call_wait_max_ms: u64,
+    /// Calls of one tenant that wait so.
+    pub tenant_calls_waiting_max: u64,
     /// How long a resource, a prompt or suggestions may take, a client's answers included.
     pub read_timeout_ms: u64,
     /// Tasks that run at once, all tenants together.
@@ -118,11 +123,13 @@ impl Default for Limits {
             request_body_max_bytes: MIB,
             request_body_timeout_ms: 10 * SECOND_MS,
             connections_max: 1_024,
+            tenant_connections_max: 512,
             write_timeout_ms: 30 * SECOND_MS,
             call_grace_ms: 250,
             calls_running_max: 128,
             tenant_calls_running_max: 64,
             call_wait_max_ms: 10 * SECOND_MS,
+            tenant_calls_waiting_max: 256,
             read_timeout_ms: 60 * SECOND_MS,
             tasks_running_max: 64,
             tenant_tasks_running_max: 32,
@@ -203,11 +210,13 @@ impl Limits {
             ("request_body_max_bytes", self.request_body_max_bytes, KIB..=256 * MIB),
             ("request_body_timeout_ms", self.request_body_timeout_ms, 100..=600 * SECOND_MS),
             ("connections_max", self.connections_max, 1..=65_535),
+            ("tenant_connections_max", self.tenant_connections_max, 1..=65_535),
             ("write_timeout_ms", self.write_timeout_ms, 100..=3_600 * SECOND_MS),
             ("call_grace_ms", self.call_grace_ms, 0..=60 * SECOND_MS),
             ("calls_running_max", self.calls_running_max, 1..=300),
             ("tenant_calls_running_max", self.tenant_calls_running_max, 1..=300),
             ("call_wait_max_ms", self.call_wait_max_ms, 0..=600 * SECOND_MS),
+            ("tenant_calls_waiting_max", self.tenant_calls_waiting_max, 0..=65_536),
             ("read_timeout_ms", self.read_timeout_ms, 10..=3_600 * SECOND_MS),
             ("tasks_running_max", self.tasks_running_max, 1..=300),
             ("tenant_tasks_running_max", self.tenant_tasks_running_max, 1..=300),

@@ -26,6 +26,7 @@ fn relative_paths_are_relative_to_the_file() {
         plugins_dir = "/srv/plugins"
         [plugin.a.grants]
         directories.out = { path = "{tenant}/out", access = "write" }
+        ask.directories.desk = { path = "desk", access = "read" }
         "#,
     )
     .unwrap();
@@ -34,6 +35,8 @@ fn relative_paths_are_relative_to_the_file() {
     let given = &config.given["a"].directories["out"];
     assert_eq!(given.path, Path::new("etc/{tenant}/out"));
     assert!(given.write);
+    let ask = config.given["a"].ask.as_ref().unwrap();
+    assert_eq!(ask.directories["desk"].path, Path::new("etc/desk"));
 }
 
 #[test]
@@ -72,6 +75,7 @@ fn a_mistake_is_shown_with_its_line_and_what_would_be_right() {
     assert_snapshot!(granting("http = [{ host = \"a.example\", methods = [\"CONNECT\"] }]"), @"etc/longshore.toml:2: CONNECT opens a tunnel, and tunnels are never granted");
     assert_snapshot!(granting("state = { quota_keys = 0 }"), @"etc/longshore.toml:2: quota_keys is 0; it must be from 1 to 1000000");
     assert_snapshot!(granting("directories.out = { path = \"out\", access = \"write\", quota_bytes = 7 }"), @"etc/longshore.toml:2: quota_bytes is 7; 4096 is the least a file takes");
+    assert_snapshot!(granting("directories.out = { path = \"a\", access = \"read\" }\nask.directories.out = { path = \"a\", access = \"write\" }"), @"etc/longshore.toml:3: the directory `out` is given, so nobody is asked for it; name it under `directories` or under `ask.directories`");
     assert_snapshot!(granting("ask = { http = [\"ftp://a.example\"] }"), @"etc/longshore.toml:2: `ftp://a.example` has a scheme other than http and https");
 }
 

@@ -1,6 +1,7 @@
 //! Credentials: which tenant a request speaks for. Tokens are known by their hashes only.
 
 use std::collections::HashMap;
+use std::sync::Once;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
@@ -14,6 +15,8 @@ pub struct Authenticator {
     tenants: HashMap<[u8; 32], TenantId>,
     /// Whose requests are without any token.
     local: TenantId,
+    /// Whether it was said that a token means nothing here.
+    warned: Once,
 }
 
 impl Authenticator {
@@ -23,11 +26,22 @@ impl Authenticator {
         Authenticator {
             tenants,
             local: TenantId::local(),
+            warned: Once::new(),
         }
     }
 
     pub(super) fn tenant(&self, headers: &HeaderMap) -> Result<&TenantId, TurnedAway> {
         if self.tenants.is_empty() {
+            if headers.contains_key(AUTHORIZATION) {
+                self.warned.call_once(|| {
+                    tracing::warn!(
+                        "a request came with a token, and this host has no tenants: it is served \
+                         like one without, as `{}`; add the tenant with `longshore tenant add NAME` \
+                         if it should be told apart",
+                        self.local
+                    );
+                });
+            }
             return Ok(&self.local);
         }
         // A lookup by hash tells an attacker's clock nothing about the token.

@@ -1,64 +1,77 @@
-//! The open connections: how many there may be, and which of them wait for a request. When there is
-//! no room left, the one that has waited longest makes it, so that connections that never say
-//! anything cannot keep others out.
+//! The open connections: how many there may be, whose they are, and which of them makes room for
+//! another. No tenant can keep the others out, and neither can those who say nothing (I4).
+//!
+//! A connection counts to a tenant from its first request on. A tenant has as many as it leaves to
+//! others at most: alone it may take half, two a third each, so that there is always room to come
+//! in, to be told apart, and to be served. Who has no tenant yet is owed nothing.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::future::Future;
-use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use axum::body::Body;
-use bytes::Bytes;
-use hyper::body::{Frame, SizeHint};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::task::{AbortHandle, Id, JoinSet};
+use thiserror::Error;
+use tokio::task::JoinSet;
 
-/// What [`Activity`] holds during a request.
-const BUSY: u64 = u64::MAX;
+use super::connection::{Connection, Place};
+use crate::task::TenantId;
 
+/// How long every connection may stay, since it came or was last answered, before another may have
+/// its place: so that what its client has sent already is read.
+const STAY_MIN: Duration = Duration::from_millis(20);
+
+/// The connections of one listener.
 pub struct Connections {
-    max: usize,
+    room: Arc<Room>,
     tasks: JoinSet<()>,
-    open: HashMap<Id, (Activity, AbortHandle)>,
-    started: Instant,
 }
 
-/// What one connection does.
-#[derive(Clone)]
-pub struct Activity {
-    /// Since when it waits for a request, in microseconds of the listener's life.
-    waiting_since: Arc<AtomicU64>,
-    /// Whether its client has yet to take what was written.
-    is_writing: Arc<AtomicBool>,
-    started: Instant,
+/// What all connections of a listener know of each other.
+pub struct Room {
+    max: usize,
+    tenant_max: Option<usize>,
+    open: Mutex<Open>,
 }
 
-/// A request under way, until the last of its answer's body was handed over for writing.
-pub struct Busy(Activity);
-
-/// A connection's stream, which notes whether it can be written to.
-pub struct Noted<S> {
-    stream: S,
-    is_writing: Arc<AtomicBool>,
+/// Those that have not been told to leave.
+#[derive(Default)]
+struct Open {
+    stay_min: Duration,
+    opened: u64,
+    all: HashMap<u64, Entry>,
+    tenants: HashMap<TenantId, usize>,
+    /// Those of all tenants together.
+    owned: usize,
 }
 
-/// An answer's body that keeps its connection busy.
-pub struct Answer {
-    body: Body,
-    _busy: Busy,
+struct Entry {
+    connection: Connection,
+    tenant: Option<TenantId>,
 }
+
+/// A tenant has its share, and a request is under way on all of it.
+#[derive(Debug, Error)]
+#[error(
+    "the {0} connections that this tenant may have at the moment are all in use; wait for their \
+     answers, or use fewer"
+)]
+pub struct Crowded(usize);
 
 impl Connections {
-    pub fn new(max: usize) -> Connections {
-        Connections {
+    /// With `tenant_max` None all are whoever's they are: there is one tenant.
+    pub fn new(max: usize, tenant_max: Option<usize>) -> Connections {
+        let room = Room {
             max,
+            tenant_max,
+            open: Mutex::new(Open {
+                stay_min: STAY_MIN,
+                ..Open::default()
+            }),
+        };
+        Connections {
+            room: Arc::new(room),
             tasks: JoinSet::new(),
-            open: HashMap::new(),
-            started: Instant::now(),
         }
     }
 
@@ -66,153 +79,273 @@ impl Connections {
         self.tasks.len()
     }
 
-    /// Whether one more may come, if need be in the place of one that waits. At most one is on its
-    /// way out for another.
+    /// Whether one more may come, if need be in the place of another. At most one is on its way out
+    /// for one that comes.
     pub fn has_room(&self) -> bool {
-        let count = self.tasks.len();
-        count < self.max || (count == self.max && self.longest_waiting().is_some())
+        let (count, max) = (self.tasks.len(), self.room.max);
+        count < max || (count == max && self.room.lock().can_spare_one())
     }
 
-    pub fn open<F>(&mut self, serve: impl FnOnce(Activity) -> F)
+    pub fn open<F>(&mut self, serve: impl FnOnce(Place) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        if self.tasks.len() >= self.max
-            && let Some(waiting) = self.longest_waiting()
-        {
-            waiting.abort();
-        }
-        let activity = Activity {
-            waiting_since: Arc::default(),
-            is_writing: Arc::default(),
-            started: self.started,
-        };
-        activity.wait();
-        let task = self.tasks.spawn(serve(activity.clone()));
-        self.open.insert(task.id(), (activity, task));
+        let is_full = self.tasks.len() >= self.room.max;
+        let connection = self.room.enter(is_full);
+        self.tasks.spawn(serve(Place(connection)));
     }
 
     /// Resolves when one has ended; None while there is none.
     pub async fn one_ended(&mut self) -> Option<()> {
-        let id = match self.tasks.join_next_with_id().await? {
-            Ok((id, ())) => id,
-            Err(error) => error.id(),
-        };
-        self.open.remove(&id);
-        Some(())
+        self.tasks.join_next().await.map(drop)
     }
 
     pub async fn shutdown(&mut self) {
         self.tasks.shutdown().await;
     }
-
-    fn longest_waiting(&self) -> Option<&AbortHandle> {
-        let open = self.open.values();
-        let waiting = open.filter_map(|(activity, task)| Some((activity.waiting()?, task)));
-        let longest = waiting.min_by_key(|(since, _)| *since);
-        longest.map(|(_, task)| task)
-    }
 }
 
-impl Activity {
-    pub fn busy(&self) -> Busy {
-        self.waiting_since.store(BUSY, Ordering::Relaxed);
-        Busy(self.clone())
+impl Room {
+    fn enter(self: &Arc<Self>, is_full: bool) -> Connection {
+        let mut open = self.lock();
+        if is_full && let Some(spared) = open.least_needed() {
+            open.dismiss(spared);
+        }
+        open.opened += 1;
+        let connection = Connection::new(Arc::clone(self), open.opened);
+        let entry = Entry {
+            connection: connection.clone(),
+            tenant: None,
+        };
+        open.all.insert(connection.number(), entry);
+        connection
     }
 
-    pub fn note<S>(&self, stream: S) -> Noted<S> {
-        Noted {
-            stream,
-            is_writing: Arc::clone(&self.is_writing),
+    pub(super) fn leave(&self, connection: &Connection) {
+        self.lock().remove(connection.number());
+    }
+
+    pub(super) fn count_to(
+        &self,
+        connection: &Connection,
+        tenant: &TenantId,
+    ) -> Result<(), Crowded> {
+        let mut open = self.lock();
+        let number = connection.number();
+        // One that was told to leave a moment ago may still answer; it counts no more.
+        if !open.give_to(number, tenant) {
+            return Ok(());
+        }
+        let Some(tenant_max) = self.tenant_max else {
+            return Ok(());
+        };
+        let left = self.max.saturating_sub(open.owned);
+        let share = tenant_max.min(left).max(1);
+        if open.count_of(tenant) <= share {
+            return Ok(());
+        }
+        match open.most_awaited(Some(tenant)) {
+            Some(spared) => {
+                open.dismiss(spared);
+                Ok(())
+            }
+            None => {
+                open.disown(number);
+                Err(Crowded(open.count_of(tenant)))
+            }
         }
     }
 
-    /// Since when nothing is under way.
-    fn waiting(&self) -> Option<u64> {
-        let since = self.waiting_since.load(Ordering::Relaxed);
-        (since != BUSY && !self.is_writing.load(Ordering::Relaxed)).then_some(since)
-    }
-
-    fn wait(&self) {
-        let since = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(BUSY - 1);
-        self.waiting_since.store(since, Ordering::Relaxed);
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.wait();
+impl Open {
+    fn count_of(&self, tenant: &TenantId) -> usize {
+        self.tenants.get(tenant).copied().unwrap_or_default()
+    }
+
+    /// Whether the connection was not the tenant's before and is now.
+    fn give_to(&mut self, number: u64, tenant: &TenantId) -> bool {
+        let Some(entry) = self.all.get(&number) else {
+            return false;
+        };
+        if entry.tenant.as_ref() == Some(tenant) {
+            return false;
+        }
+        self.disown(number);
+        if let Some(entry) = self.all.get_mut(&number) {
+            entry.tenant = Some(tenant.clone());
+        }
+        *self.tenants.entry(tenant.clone()).or_default() += 1;
+        self.owned += 1;
+        true
+    }
+
+    fn disown(&mut self, number: u64) {
+        let entry = self.all.get_mut(&number);
+        let Some(tenant) = entry.and_then(|entry| entry.tenant.take()) else {
+            return;
+        };
+        self.owned -= 1;
+        if let Some(count) = self.tenants.get_mut(&tenant) {
+            *count -= 1;
+            if *count == 0 {
+                self.tenants.remove(&tenant);
+            }
+        }
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Connection> {
+        self.disown(number);
+        self.all.remove(&number).map(|entry| entry.connection)
+    }
+
+    fn dismiss(&mut self, number: u64) {
+        if let Some(connection) = self.remove(number) {
+            connection.leave();
+        }
+    }
+
+    fn can_spare_one(&self) -> bool {
+        self.all.values().any(|entry| self.awaited(entry).is_some())
+    }
+
+    /// Whoever has most makes room, as in a queue that is fair: who comes now is never sent away
+    /// while others hold more.
+    fn least_needed(&self) -> Option<u64> {
+        let nobodys = self.all.len() - self.owned;
+        let tenants = self.tenants.iter();
+        let mut owners: Vec<(usize, Option<&TenantId>)> = tenants
+            .map(|(tenant, count)| (*count, Some(tenant)))
+            .chain([(nobodys, None)])
+            .collect();
+        owners.sort_by_key(|(count, _)| Reverse(*count));
+        let mut owners = owners.into_iter();
+        owners.find_map(|(_, owner)| self.most_awaited(owner))
+    }
+
+    /// The connection of `owner` whose client has kept the host waiting longest.
+    fn most_awaited(&self, owner: Option<&TenantId>) -> Option<u64> {
+        let entries = self.all.iter();
+        entries
+            .filter(|(_, entry)| entry.tenant.as_ref() == owner)
+            .filter_map(|(number, entry)| Some((self.awaited(entry)?, *number)))
+            .max()
+            .map(|(_, number)| number)
+    }
+
+    /// As [`Connection::awaited`], but a tenant that has yet to read its answer is left to do so.
+    fn awaited(&self, entry: &Entry) -> Option<Duration> {
+        let is_reading = entry.tenant.is_some() && entry.connection.is_writing();
+        let awaited = entry.connection.awaited()?;
+        (!is_reading && awaited >= self.stay_min).then_some(awaited)
     }
 }
 
-impl Answer {
-    pub fn new(body: Body, busy: Busy) -> Answer {
-        Answer { body, _busy: busy }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use tokio::io::AsyncWriteExt;
 
-impl hyper::body::Body for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
+    use super::*;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+    fn tenant(name: &str) -> TenantId {
+        TenantId::parse(name).unwrap()
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+    fn room(max: usize, tenant_max: usize) -> Arc<Room> {
+        Arc::new(Room {
+            max,
+            tenant_max: Some(tenant_max),
+            open: Mutex::default(),
+        })
     }
 
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.is_writing
-            .store(written.is_pending(), Ordering::Relaxed);
-        written
+    /// A connection with a request of the tenant under way.
+    fn busy(room: &Arc<Room>, name: &str) -> (Connection, Result<(), Crowded>) {
+        let connection = room.enter(false);
+        std::mem::forget(connection.begin());
+        let taken = connection.belong_to(&tenant(name));
+        connection.has_request();
+        (connection, taken)
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.is_writing
-            .store(written.is_pending(), Ordering::Relaxed);
-        written
+    fn has_left(room: &Room, connection: &Connection) -> bool {
+        !room.lock().all.contains_key(&connection.number())
     }
 
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+    #[test]
+    fn a_tenant_leaves_as_many_to_others_as_it_takes() {
+        let room = room(12, 12);
+        let taken = |name: &str| (0..12).filter(|_| busy(&room, name).1.is_ok()).count();
+        assert_eq!(["a", "b", "c", "d", "e"].map(taken), [6, 3, 1, 1, 1]);
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+    #[test]
+    fn a_tenant_has_no_more_than_it_may() {
+        let room = room(100, 2);
+        assert!(busy(&room, "a").1.is_ok());
+        assert!(busy(&room, "a").1.is_ok());
+        let refused = busy(&room, "a").1.unwrap_err().to_string();
+        assert!(refused.starts_with("the 2 connections"), "{refused}");
+        assert!(busy(&room, "b").1.is_ok());
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+    #[test]
+    fn a_tenants_own_idle_connection_makes_room_for_its_next() {
+        let room = room(100, 2);
+        let idle = room.enter(false);
+        idle.belong_to(&tenant("a")).unwrap();
+        let other = room.enter(false);
+        other.belong_to(&tenant("b")).unwrap();
+        let used = busy(&room, "a").0;
+        assert!(busy(&room, "a").1.is_ok());
+        assert!(has_left(&room, &idle));
+        assert!(!has_left(&room, &used) && !has_left(&room, &other));
+    }
+
+    #[test]
+    fn whoever_has_most_makes_room_for_one_that_comes() {
+        let room = room(100, 100);
+        let idle = ["a", "a", "a", "b"].map(|name| {
+            let connection = room.enter(false);
+            connection.belong_to(&tenant(name)).unwrap();
+            connection
+        });
+        let silent = room.enter(false);
+        let newest = room.enter(true);
+        let left: Vec<bool> = idle.iter().map(|one| has_left(&room, one)).collect();
+        assert_eq!(left, [true, false, false, false]);
+        assert!(!has_left(&room, &silent) && !has_left(&room, &newest));
+    }
+
+    #[tokio::test]
+    async fn only_a_tenant_may_take_its_time_to_read() {
+        let room = room(100, 100);
+        let [nobodys, tenants] = [(); 2].map(|()| room.enter(false));
+        tenants.belong_to(&tenant("a")).unwrap();
+        for connection in [&nobodys, &tenants] {
+            let (near, _far) = tokio::io::duplex(1);
+            let mut stream = connection.note(near);
+            let written = stream.write_all(b"more than it takes").now_or_never();
+            assert!(written.is_none());
+        }
+        let open = room.lock();
+        assert_eq!(open.most_awaited(None), Some(nobodys.number()));
+        assert_eq!(open.most_awaited(Some(&tenant("a"))), None);
+    }
+
+    #[test]
+    fn a_connection_counts_to_the_tenant_of_its_last_request() {
+        let room = room(100, 1);
+        let shared = room.enter(false);
+        shared.belong_to(&tenant("a")).unwrap();
+        shared.belong_to(&tenant("b")).unwrap();
+        assert!(busy(&room, "a").1.is_ok());
+        room.leave(&shared);
+        assert!(busy(&room, "b").1.is_ok());
+        assert_eq!(room.lock().owned, 2);
     }
 }

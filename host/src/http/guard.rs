@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, ORIGIN};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, StatusCode, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -87,7 +87,21 @@ pub fn check_origin(headers: &HeaderMap, options: &HttpOptions) -> Result<(), Tu
     Ok(())
 }
 
-pub fn check_content_type(headers: &HeaderMap) -> Result<(), TurnedAway> {
+/// A body is read as it was sent: one that would have to be decoded first could grow without bound.
+pub fn check_content(headers: &HeaderMap) -> Result<(), TurnedAway> {
+    for value in headers.get_all(CONTENT_ENCODING) {
+        let mut codings = value.to_str().unwrap_or("?").split(',').map(str::trim);
+        let is_plain = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
+        if let Some(coding) = codings.find(|coding| !is_plain(coding)) {
+            return Err(TurnedAway::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                format!(
+                    "a body encoded as `{}` is not read; send it as it is, without Content-Encoding",
+                    shown(coding)
+                ),
+            ));
+        }
+    }
     let sent = headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok());
@@ -143,6 +157,14 @@ pub fn check_events(accepts: Accepts) -> Result<(), TurnedAway> {
             "a session answers with events; send `Accept: application/json, text/event-stream`",
         ))
     }
+}
+
+/// The answer to a request whose connection had to make room while its body was awaited.
+pub fn too_slow() -> TurnedAway {
+    TurnedAway::new(
+        StatusCode::REQUEST_TIMEOUT,
+        "the body was slow to arrive, and its connection is needed for another; send it in one go",
+    )
 }
 
 /// What is read and dropped of a body that is too large, bytes. A client that is still sending
@@ -319,9 +341,24 @@ mod tests {
             ("", false),
         ] {
             let headers = with(CONTENT_TYPE, value);
-            assert_eq!(check_content_type(&headers).is_ok(), fits, "{value}");
+            assert_eq!(check_content(&headers).is_ok(), fits, "{value}");
         }
-        assert!(check_content_type(&HeaderMap::new()).is_err());
+        assert!(check_content(&HeaderMap::new()).is_err());
+    }
+
+    #[test]
+    fn a_body_is_sent_without_any_coding() {
+        for (value, fits) in [
+            ("identity", true),
+            ("Identity", true),
+            ("gzip", false),
+            ("identity, gzip", false),
+            ("", true),
+        ] {
+            let mut headers = with(CONTENT_TYPE, "application/json");
+            headers.insert(CONTENT_ENCODING, value.parse().unwrap());
+            assert_eq!(check_content(&headers).is_ok(), fits, "{value}");
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use axum::Router;
+use http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,12 +18,16 @@ use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 
 use super::HttpOptions;
-use super::connections::{Activity, Answer, Connections};
+use super::connection::{Answer, Place};
+use super::connections::Connections;
 use crate::mcp::stopping;
 
 /// How long to wait when every connection is busy, or the system has no descriptor left for one:
 /// those that close give theirs back.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long one that makes room may take to tell its client so; another waits for its place.
+const LEAVE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Serves until `shutdown` becomes true, then lets open requests finish for a while.
 ///
@@ -38,7 +44,7 @@ pub async fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(options.head_timeout)
         .max_header_size(options.head_max_bytes);
-    let mut connections = Connections::new(options.connections_max);
+    let mut connections = Connections::new(options.connections_max, options.tenant_connections_max);
     loop {
         // While all are busy nothing is accepted, and the kernel's queue holds back whoever comes.
         let has_room = connections.has_room();
@@ -48,8 +54,8 @@ pub async fn serve(
                 Ok((stream, _)) => {
                     let (server, router) = (server.clone(), router.clone());
                     let (shutdown, unread) = (shutdown.clone(), options.write_timeout);
-                    connections.open(|activity| {
-                        connection(server, bounded(stream, unread), router, activity, shutdown)
+                    connections.open(|place| {
+                        connection(server, bounded(stream, unread), router, place, shutdown)
                     });
                 }
                 Err(error) if is_about_one_connection(&error) => {}
@@ -80,18 +86,32 @@ async fn connection(
     server: http1::Builder,
     stream: Pin<Box<TimeoutStream<TcpStream>>>,
     router: Router,
-    activity: Activity,
+    place: Place,
     mut shutdown: watch::Receiver<bool>,
 ) {
-    let stream = activity.note(stream);
+    let connection = place.connection();
+    let stream = connection.note(stream);
     let router = TowerToHyperService::new(router);
-    let service = service_fn(|request| {
-        let (busy, answer) = (activity.busy(), router.call(request));
+    let service = service_fn(|mut request: Request<Incoming>| {
+        let busy = connection.begin();
+        request.extensions_mut().insert(connection.clone());
+        let answer = router.call(request);
         async { Ok::<_, Infallible>(answer.await?.map(|body| Answer::new(body, busy))) }
     });
     let mut serving = pin!(server.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
+        () = connection.leaving() => {
+            if !connection.is_busy() {
+                return;
+            }
+            // Its request is answered with the reason, if the client takes it at once.
+            serving.as_mut().graceful_shutdown();
+            match timeout(LEAVE_TIMEOUT, serving).await {
+                Ok(ended) => ended,
+                Err(_) => return,
+            }
+        }
         () = stopping(&mut shutdown) => {
             serving.as_mut().graceful_shutdown();
             serving.await

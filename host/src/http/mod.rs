@@ -3,6 +3,7 @@
 //! methods.
 
 mod auth;
+mod connection;
 mod connections;
 mod guard;
 mod listener;
@@ -17,14 +18,15 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{any, get};
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, StatusCode, request};
 
 pub use auth::{Authenticator, token_hash};
 pub use listener::serve;
 pub use options::HttpOptions;
 
-use crate::mcp::{self, Endpoint, Face, Outcome, SessionError};
+use self::connection::Connection;
+use crate::mcp::{self, Endpoint, Face, LegacyOutcome, Outcome, SessionError};
 use crate::service::Service;
 use crate::task::TenantId;
 
@@ -85,25 +87,33 @@ async fn answer(State(gate): State<Arc<Gate>>, request: Request) -> Response {
 
 impl Gate {
     async fn answer(&self, request: Request) -> Result<Response, TurnedAway> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         guard::check_host(&head.headers, &head.uri, &self.options)?;
         guard::check_origin(&head.headers, &self.options)?;
         let tenant = self.authenticator.tenant(&head.headers)?;
+        let connection = head.extensions.remove::<Connection>();
+        let connection = connection.expect("the listener says whose connection a request is on");
+        if let Err(crowded) = connection.belong_to(tenant) {
+            let message = crowded.to_string();
+            return Err(TurnedAway::new(StatusCode::TOO_MANY_REQUESTS, message));
+        }
         if head.method != Method::POST {
+            connection.has_request();
             let has_stream = matches!(head.method, Method::GET | Method::DELETE);
             return match has_stream && Endpoint::is_legacy(&head.headers, &[]) {
                 true => self.answer_legacy(tenant, head, Bytes::new()).await,
                 false => Ok(not_allowed()),
             };
         }
-        guard::check_content_type(&head.headers)?;
+        guard::check_content(&head.headers)?;
         let accepts = guard::accepts(&head.headers)?;
-        let body = guard::read_body(&head.headers, body, &self.options).await?;
+        let body = tokio::select! {
+            body = guard::read_body(&head.headers, body, &self.options) => body?,
+            () = connection.leaving() => return Err(guard::too_slow()),
+        };
+        connection.has_request();
         if Endpoint::is_legacy(&head.headers, &body) {
             guard::check_events(accepts)?;
-            if let Some(face) = Endpoint::unreadable(&body) {
-                return Ok(json_response(face.status, mcp::failure(None, &face)));
-            }
             return self.answer_legacy(tenant, head, body).await;
         }
         let outcome = self
@@ -111,13 +121,11 @@ impl Gate {
             .answer(tenant, &body, Some(&head.headers), accepts.events)
             .await;
         Ok(match outcome {
-            Outcome::Accepted => status_only(StatusCode::ACCEPTED),
             // A client that reads only events gets its one message as one.
             Outcome::Message { status, json } if status.is_success() && !accepts.json => {
                 sse::once(json)
             }
-            Outcome::Message { status, json } => json_response(status, json),
-            Outcome::Stream(messages) => sse::response(messages),
+            outcome => framed(outcome),
         })
     }
 }
@@ -130,7 +138,8 @@ impl Gate {
         body: Bytes,
     ) -> Result<Response, TurnedAway> {
         match self.endpoint.answer_legacy(tenant, head, body).await {
-            Ok(response) => Ok(response.map(Body::new)),
+            Ok(LegacyOutcome::Response(response)) => Ok(response.map(Body::new)),
+            Ok(LegacyOutcome::Outcome(outcome)) => Ok(framed(outcome)),
             Err(error) => {
                 let status = match error {
                     SessionError::Unknown => StatusCode::NOT_FOUND,
@@ -141,6 +150,14 @@ impl Gate {
                 Err(TurnedAway::new(status, error.to_string()))
             }
         }
+    }
+}
+
+fn framed(outcome: Outcome) -> Response {
+    match outcome {
+        Outcome::Accepted => status_only(StatusCode::ACCEPTED),
+        Outcome::Message { status, json } => json_response(status, json),
+        Outcome::Stream(messages) => sse::response(messages),
     }
 }
 
@@ -174,11 +191,17 @@ fn refuse(turned_away: TurnedAway) -> Response {
         data: None,
     };
     let mut response = json_response(status, mcp::failure(None, &face));
-    if status == StatusCode::UNAUTHORIZED {
-        response
-            .headers_mut()
-            .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    }
+    let header = match status {
+        StatusCode::UNAUTHORIZED => (WWW_AUTHENTICATE, "Bearer"),
+        // RFC 9110, 15.5.16: what would be taken.
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => (ACCEPT_ENCODING, "identity"),
+        // Its connection is another's from now on.
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => (CONNECTION, "close"),
+        _ => return response,
+    };
+    response
+        .headers_mut()
+        .insert(header.0, HeaderValue::from_static(header.1));
     response
 }
 

@@ -20,9 +20,11 @@ pub struct HttpOptions {
     pub head_timeout: Duration,
     /// A request's head, bytes.
     pub head_max_bytes: usize,
-    /// Connections open at once. One more ends the one that has waited longest for a request; while
-    /// all are busy it waits to be accepted.
+    /// Connections open at once. One more ends one of whoever has most: the one that has kept the
+    /// host waiting longest for a request. While all are busy it waits to be accepted.
     pub connections_max: usize,
+    /// Those of one tenant; None where there is one tenant only.
+    pub tenant_connections_max: Option<usize>,
     /// How long a client may leave what it is sent unread.
     pub write_timeout: Duration,
     /// How long open requests may go on after the shutdown began.
@@ -39,6 +41,7 @@ impl Default for HttpOptions {
             head_timeout: Duration::from_secs(10),
             head_max_bytes: 32 * 1024,
             connections_max: 1024,
+            tenant_connections_max: None,
             write_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(10),
         }

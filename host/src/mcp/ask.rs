@@ -11,8 +11,7 @@ use serde_json::{Map, Value};
 use super::call::{self, Answering};
 use super::envelope::{Request, parse, text_of};
 use super::error::{Refusal, shortened};
-use super::notice::Notice;
-use super::request_state::{Binding, Sealer};
+use super::request_state::Sealer;
 use super::tell::hear;
 use super::{Method, Output, members, tasks};
 use crate::service::{AskRequest, Service, Subject, Wanted};
@@ -26,16 +25,8 @@ pub async fn ask(
     can_stream: bool,
 ) -> Result<Output, Refusal> {
     let (wanted, name, arguments) = read_wanted(request)?;
-    let binding = Binding {
-        tenant,
-        method: request.method.as_str(),
-        tool: &name,
-        arguments: &arguments,
-    };
-    let earlier = match call::read_state(request)? {
-        Some(state) => Some(sealer.open(service, &binding, &state).await?),
-        None => None,
-    };
+    let answering = Answering::new(service, sealer, tenant, request, name, arguments);
+    let earlier = answering.earlier(request).await?;
     let (listener, heard) = hear(&request.client, can_stream);
     let started = service
         .ask(AskRequest {
@@ -49,16 +40,6 @@ pub async fn ask(
             listener,
         })
         .await;
-    let answering = Answering {
-        service: service.clone(),
-        sealer: Arc::clone(sealer),
-        id: request.id.clone(),
-        method: request.method,
-        notice: Notice::none(),
-        tool: name,
-        arguments,
-        tenant: tenant.clone(),
-    };
     call::respond(answering, started, &request.client, heard, can_stream).await
 }
 

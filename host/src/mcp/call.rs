@@ -20,7 +20,7 @@ use super::request_state::{Binding, Sealer};
 use super::tell::{Meter, hear, reported, said, write_message};
 use super::wire::{self, Object};
 use super::{Method, Output, RequestId, headers as mirrored, members, tasks};
-use crate::service::{CallError, CallRequest, Message, PendingCall, Reply, Service};
+use crate::service::{CallError, CallRequest, Earlier, Message, PendingCall, Reply, Service};
 use crate::task::{CallResult, Progress, TenantId};
 
 /// How long a call with a progress token may stay silent before its stream begins. A call that is
@@ -36,15 +36,15 @@ type Waiting = BoxFuture<'static, Result<Reply, CallError>>;
 
 /// What it takes to answer once the reply is there.
 pub struct Answering {
-    pub service: Service,
-    pub sealer: Arc<Sealer>,
-    pub id: RequestId,
-    pub method: Method,
-    pub notice: Notice,
+    service: Service,
+    sealer: Arc<Sealer>,
+    id: RequestId,
+    method: Method,
+    notice: Notice,
     /// The tool, the prompt or the resource.
-    pub tool: String,
-    pub arguments: Map<String, Value>,
-    pub tenant: TenantId,
+    tool: String,
+    arguments: Map<String, Value>,
+    tenant: TenantId,
 }
 
 pub async fn call(
@@ -62,22 +62,14 @@ pub async fn call(
     {
         mirrored::check_params(headers, &tool.header_params, &arguments)?;
     }
-    let binding = Binding {
-        tenant,
-        method: request.method.as_str(),
-        tool: &tool,
-        arguments: &arguments,
-    };
-    let earlier = match read_state(request)? {
-        Some(state) => Some(sealer.open(service, &binding, &state).await?),
-        None => None,
-    };
+    let answering = Answering::new(service, sealer, tenant, request, tool, arguments);
+    let earlier = answering.earlier(request).await?;
     let (listener, heard) = hear(&request.client, can_stream);
     let started = service
         .call(CallRequest {
             tenant: tenant.clone(),
-            tool: tool.clone(),
-            arguments: arguments.clone(),
+            tool: answering.tool.clone(),
+            arguments: answering.arguments.clone(),
             abilities: request.client.abilities,
             takes_tasks: request.client.takes_tasks,
             earlier,
@@ -87,16 +79,6 @@ pub async fn call(
             listener,
         })
         .await;
-    let answering = Answering {
-        service: service.clone(),
-        sealer: Arc::clone(sealer),
-        id: request.id.clone(),
-        method: request.method,
-        notice: Notice::none(),
-        tool,
-        arguments,
-        tenant: tenant.clone(),
-    };
     respond(answering, started, &request.client, heard, can_stream).await
 }
 
@@ -140,16 +122,41 @@ fn read_arguments(request: &Request) -> Result<Map<String, Value>, Refusal> {
     members::read(raw, "params.arguments").map_err(Refusal::InvalidParams)
 }
 
-pub fn read_state(request: &Request) -> Result<Option<String>, Refusal> {
-    let Some(raw) = request.params.request_state else {
-        return Ok(None);
-    };
-    let state = text_of(raw)
-        .ok_or_else(|| Refusal::InvalidParams("params.requestState has to be a string".into()))?;
-    Ok(Some(state.into_owned()))
-}
-
 impl Answering {
+    /// Of a request for `tool`, with the arguments that a later round is bound to.
+    pub fn new(
+        service: &Service,
+        sealer: &Arc<Sealer>,
+        tenant: &TenantId,
+        request: &Request,
+        tool: String,
+        arguments: Map<String, Value>,
+    ) -> Answering {
+        Answering {
+            service: service.clone(),
+            sealer: Arc::clone(sealer),
+            id: request.id.clone(),
+            method: request.method,
+            notice: Notice::none(),
+            tool,
+            arguments,
+            tenant: tenant.clone(),
+        }
+    }
+
+    /// What an earlier round left, if the request comes from one.
+    pub async fn earlier(&self, request: &Request<'_>) -> Result<Option<Earlier>, Refusal> {
+        let Some(raw) = request.params.request_state else {
+            return Ok(None);
+        };
+        let state = text_of(raw).ok_or_else(|| {
+            Refusal::InvalidParams("params.requestState has to be a string".into())
+        })?;
+        let binding = self.binding();
+        let left = self.sealer.open(&self.service, &binding, &state).await?;
+        Ok(Some(left))
+    }
+
     /// The response to the call.
     async fn message(&self, reply: Result<Reply, CallError>) -> Result<Bytes, Refusal> {
         Ok(match reply {

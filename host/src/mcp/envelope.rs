@@ -159,7 +159,7 @@ pub fn read<'a>(
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Head {
     pub id: Option<RequestId>,
-    method: String,
+    pub method: String,
     /// The request that this message cancels.
     pub cancels: Option<RequestId>,
 }
@@ -220,7 +220,8 @@ pub fn unreadable(body: &[u8]) -> Option<Refusal> {
     read_frame(body).err()
 }
 
-fn read_frame(body: &[u8]) -> Result<Frame<'_>, Refusal> {
+/// A body as text that is not empty and nests no deeper than a message may.
+pub fn read_text(body: &[u8]) -> Result<&str, Refusal> {
     let text = std::str::from_utf8(body)
         .map_err(|error| Refusal::NotJson(format!("it is not UTF-8 ({error})")))?
         .trim_ascii();
@@ -232,23 +233,31 @@ fn read_frame(body: &[u8]) -> Result<Frame<'_>, Refusal> {
             "it nests deeper than {DEPTH_MAX} levels"
         )));
     }
+    Ok(text)
+}
+
+fn read_frame(body: &[u8]) -> Result<Frame<'_>, Refusal> {
+    let text = read_text(body)?;
     if !text.starts_with('{') {
         serde_json::from_str::<IgnoredAny>(text)
             .map_err(|error| Refusal::NotJson(error.to_string()))?;
         let what = if text.starts_with('[') {
-            "batches are not served, send each request as its own POST"
+            "only revision 2025-03-26 has batches, within a session; send each message on its own"
         } else {
             "it has to be an object"
         };
         return Err(Refusal::NotARequest(what.into()));
     }
-    serde_json::from_str(text).map_err(|error| {
-        if error.is_data() {
-            Refusal::NotARequest(error.to_string())
-        } else {
-            Refusal::NotJson(error.to_string())
-        }
-    })
+    serde_json::from_str(text).map_err(misfit)
+}
+
+/// JSON of another shape, or no JSON.
+pub fn misfit(error: serde_json::Error) -> Refusal {
+    if error.is_data() {
+        Refusal::NotARequest(error.to_string())
+    } else {
+        Refusal::NotJson(error.to_string())
+    }
 }
 
 /// Reads the id first, so that every later refusal can be answered under it.

@@ -83,8 +83,8 @@ fn what_is_no_json_rpc_message_is_told_what_it_is() {
 - 400 -32700 the body is not JSON: trailing comma at line 1 column 18
 - 400 -32700 the body is not JSON: trailing characters at line 1 column 39
 - 400 -32700 the body is not JSON: it nests deeper than 100 levels
-- 400 -32600 the body is not a JSON-RPC request: batches are not served, send each request as its own POST
-- 400 -32600 the body is not a JSON-RPC request: batches are not served, send each request as its own POST
+- 400 -32600 the body is not a JSON-RPC request: only revision 2025-03-26 has batches, within a session; send each message on its own
+- 400 -32600 the body is not a JSON-RPC request: only revision 2025-03-26 has batches, within a session; send each message on its own
 - 400 -32600 the body is not a JSON-RPC request: it has to be an object
 - 400 -32600 the body is not a JSON-RPC request: it has to be an object
 - 400 -32600 the body is not a JSON-RPC request: `jsonrpc` has to be "2.0"

@@ -17,7 +17,7 @@ const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = RpcError::INTERNAL;
 /// MCP's (basic/index, "Error Codes").
 const HEADER_MISMATCH: i32 = -32020;
-const MISSING_CAPABILITY: i32 = -32021;
+pub const MISSING_CAPABILITY: i32 = -32021;
 const UNSUPPORTED_VERSION: i32 = -32022;
 /// Ours, outside the range that JSON-RPC reserves: the host has no room just now.
 const BUSY: i32 = -31000;
@@ -77,6 +77,10 @@ pub struct Face {
 }
 
 impl Refusal {
+    pub fn line_too_long() -> Refusal {
+        Refusal::NotARequest("the line is longer than a message may be".to_owned())
+    }
+
     /// What the client sees. Errors of the envelope have HTTP statuses of their own; once a request
     /// has been understood the answer is 200, because common clients read an error's body only then.
     pub fn face(&self) -> Face {

@@ -84,6 +84,14 @@ pub type Messages = BoxStream<'static, Bytes>;
 /// The body of an answer to a client of the handshake revisions.
 pub type LegacyBody = BoxBody<Bytes, Infallible>;
 
+/// How a request of the handshake revisions is answered.
+pub enum LegacyOutcome {
+    /// By its session.
+    Response(http::Response<LegacyBody>),
+    /// Before it came to a session as one message: refused, or a batch.
+    Outcome(Outcome),
+}
+
 /// How a request was answered.
 enum Output {
     Message(Bytes),
@@ -191,18 +199,13 @@ impl Endpoint {
         headers.contains_key(legacy::SESSION_HEADER) || envelope::is_handshake(body)
     }
 
-    /// Why a body is no message at all, which is said alike in both eras.
-    pub fn unreadable(body: &[u8]) -> Option<Face> {
-        envelope::unreadable(body).map(|refusal| refusal.face())
-    }
-
     /// Answers one HTTP request of the handshake revisions.
     pub async fn answer_legacy(
         &self,
         tenant: &TenantId,
         head: http::request::Parts,
         body: Bytes,
-    ) -> Result<http::Response<LegacyBody>, SessionError> {
+    ) -> Result<LegacyOutcome, SessionError> {
         self.0.legacy.answer(tenant, head, body).await
     }
 

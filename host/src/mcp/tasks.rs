@@ -10,7 +10,7 @@ use super::list;
 use super::wire::{self, Object};
 use super::{Output, members};
 use crate::service::{Service, TaskView};
-use crate::task::{Ask, Ending, InputRequest, Phase, Status, Task, TaskId, TenantId};
+use crate::task::{Ask, Ending, InputRequest, Interruption, Phase, Status, Task, TaskId, TenantId};
 
 /// What `tasks/cancel` gives the tool as the reason; the request has no field for one.
 const CANCEL_REASON: &str = "the client asked for it";
@@ -85,6 +85,9 @@ pub fn list(service: &Service, tenant: &TenantId, request: &Request) -> Result<O
                         tool.text("plugin", &task.tool.plugin)
                             .text("name", &task.tool.tool);
                     });
+                    if task.result_is_error {
+                        meta.raw("longshore/isError", "true");
+                    }
                 });
             });
         if let Some(next) = &next {
@@ -193,6 +196,7 @@ pub fn write_extras(meta: &mut Object, view: &TaskView) {
             }
         });
     }
+    write_runs(meta, &view.task);
     if let Some(external) = &view.task.external_reference {
         meta.object("longshore/externalReference", |out| {
             out.text("reference", &external.reference);
@@ -201,6 +205,30 @@ pub fn write_extras(meta: &mut Object, view: &TaskView) {
             }
         });
     }
+}
+
+/// What happened to a task's runs, of one that has more to tell than that it runs.
+fn write_runs(meta: &mut Object, task: &Task) {
+    if task.attempt.0 <= 1 && task.interrupted.is_none() {
+        return;
+    }
+    meta.object("longshore/runs", |runs| {
+        runs.integer("count", task.attempt.0.into());
+        if task.crashes_in_all > 0 {
+            runs.integer("hostDeaths", task.crashes_in_all.into());
+        }
+        if let Some(interrupted) = &task.interrupted {
+            runs.object("lastInterruption", |last| {
+                let cause = match interrupted.cause {
+                    Interruption::Crash => "crash",
+                    Interruption::Shutdown => "shutdown",
+                };
+                last.integer("run", interrupted.attempt.0.into())
+                    .text("cause", cause)
+                    .text("at", &interrupted.at.to_string());
+            });
+        }
+    });
 }
 
 fn write_task(out: &mut Object, task: &Task, message: Option<&str>) {

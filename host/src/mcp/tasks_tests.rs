@@ -8,7 +8,7 @@ use crate::clock::Timestamp;
 use crate::mcp::RequestId;
 use crate::task::{
     Abilities, Attempt, CallResult, CancelRequest, Digest, ExternalReference, Input, InputKey,
-    Policy, Progress, Recovery, RpcError, TaskId, TaskKey, ToolRef,
+    Interrupted, Policy, Progress, Recovery, RpcError, TaskId, TaskKey, ToolRef,
 };
 
 const CREATED: Timestamp = Timestamp(1_785_196_800_000);
@@ -37,6 +37,8 @@ fn task(phase: Phase) -> Task {
         phase,
         attempt: Attempt(1),
         crashes: 0,
+        crashes_in_all: 0,
+        interrupted: None,
         steps: 0,
         message: Some("queued".into()),
         done: None,
@@ -44,6 +46,7 @@ fn task(phase: Phase) -> Task {
         cancel: None,
         inputs: BTreeMap::new(),
         external_reference: None,
+        result_is_error: false,
         trace: None,
     }
 }
@@ -111,6 +114,23 @@ fn a_working_task_shows_its_live_progress() {
   "ttlMs": null
 }
 "###);
+}
+
+#[test]
+fn a_task_tells_of_its_runs_and_of_the_last_that_was_cut_short() {
+    let mut view = view(task(Phase::Running));
+    view.task.attempt = Attempt(3);
+    view.task.crashes_in_all = 1;
+    view.task.interrupted = Some(Interrupted {
+        attempt: Attempt(2),
+        cause: Interruption::Crash,
+        at: CREATED,
+    });
+    let json = wire::response(&RequestId::for_tests("1"), |result| {
+        result.object("_meta", |meta| write_extras(meta, &view));
+    });
+    let value: Value = serde_json::from_slice(&json).unwrap();
+    insta::assert_snapshot!(value["result"]["_meta"], @r#"{"longshore/runs":{"count":3,"hostDeaths":1,"lastInterruption":{"at":"2026-07-28T00:00:00.000Z","cause":"crash","run":2}}}"#);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 use tracing::{Instrument, error, warn};
 
 use super::journal::{DurableJournal, Journal, MemoryJournal};
@@ -58,25 +58,6 @@ impl Drop for StartedCall {
         // A run that has become a task, or has ended, has no caller any more.
         if self.run.has_caller() {
             self.run.cancel("the client closed the call");
-        }
-    }
-}
-
-/// One of the places for calls that are answered inline; left when dropped.
-pub(super) struct CallPlace {
-    scheduler: Scheduler,
-    tenant: TenantId,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Drop for CallPlace {
-    fn drop(&mut self) {
-        let mut state = self.scheduler.lock();
-        if let Some(count) = state.calls.get_mut(&self.tenant) {
-            *count -= 1;
-            if *count == 0 {
-                state.calls.remove(&self.tenant);
-            }
         }
     }
 }
@@ -154,31 +135,6 @@ impl Scheduler {
     fn spawn_call(&self, started: &StartedCall, call: Call) {
         let run = started.run.clone();
         self.0.tracker.spawn(self.clone().drive(run, call));
-    }
-
-    pub(super) async fn take_call_place(&self, tenant: &TenantId) -> Result<CallPlace, StartError> {
-        if *self.0.draining.borrow() {
-            return Err(StartError::Draining);
-        }
-        let waited = tokio::time::timeout(
-            self.0.limits.call_wait_max,
-            self.0.calls.clone().acquire_owned(),
-        );
-        let Ok(Ok(permit)) = waited.await else {
-            return Err(StartError::TooManyCalls);
-        };
-        let mut state = self.lock();
-        let count = state.calls.entry(tenant.clone()).or_default();
-        if *count >= self.0.limits.tenant_calls_running_max {
-            return Err(StartError::TooManyCalls);
-        }
-        *count += 1;
-        drop(state);
-        Ok(CallPlace {
-            scheduler: self.clone(),
-            tenant: tenant.clone(),
-            _permit: permit,
-        })
     }
 
     /// Claims a queued task, which holds a place already, and drives it.

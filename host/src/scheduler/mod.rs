@@ -2,6 +2,7 @@
 //! *when* a tool runs; what a run changes is decided by `task::apply`, how it runs by a [`Runner`].
 
 mod ask;
+mod calls;
 mod drain;
 mod drive;
 mod held;
@@ -35,6 +36,7 @@ pub use drive::{CallOutcome, StartedCall};
 pub use held::{HeldRound, RoundError};
 pub use journal::{Asks, Left, LiveQuestion, Saved};
 pub use message::{Listener, LogLevel, Message};
+pub use queue::FairQueue;
 pub use run::{Abandoned, Run, RunContext, StepError, Stopped};
 pub use submission::Submission;
 
@@ -47,8 +49,9 @@ use crate::task::{
     Answer, CallResult, Event, InputKey, LargeResult, Phase, Progress, Rejected, RpcError, Task,
     TaskId, TaskKey, TenantId, ToolRef,
 };
+use calls::CallQueue;
 use held::Waiting;
-use queue::FairQueue;
+use queue::TaskQueue;
 
 /// Runs a tool. Two implementations: the sandbox, and a scripted one in the scheduler's tests.
 pub trait Runner: Send + Sync + 'static {
@@ -123,8 +126,9 @@ pub struct SchedulerLimits {
     /// Calls answered inline at once, all tenants together, and of one tenant.
     pub calls_running_max: usize,
     pub tenant_calls_running_max: usize,
-    /// How long a call waits for its turn before it is refused.
+    /// How long a call waits for its turn before it is refused, and how many of one tenant do.
     pub call_wait_max: Duration,
+    pub tenant_calls_waiting_max: usize,
     /// Instances that wait for an answer and can't be parked.
     pub held_instances_max: usize,
     /// Such instances of one tenant.
@@ -184,7 +188,6 @@ struct Inner {
     clock: Clock,
     limits: SchedulerLimits,
     state: Mutex<State>,
-    calls: Arc<Semaphore>,
     held: Arc<Semaphore>,
     /// Permits of one KiB each.
     held_memory: Arc<Semaphore>,
@@ -200,11 +203,11 @@ struct Inner {
 }
 
 struct State {
-    queue: FairQueue,
+    queue: TaskQueue,
     /// Live runs of tasks, in an order that repeats.
     runs: BTreeMap<TaskKey, Run>,
-    /// Calls answered inline, by tenant.
-    calls: HashMap<TenantId, usize>,
+    /// Calls answered inline.
+    calls: CallQueue,
     /// Instances that wait for an answer in memory, by tenant.
     held: HashMap<TenantId, usize>,
     /// Runs that wait for the next round of their call, by number.
@@ -236,9 +239,9 @@ impl Scheduler {
         new_id: fn() -> [u8; 16],
     ) -> Scheduler {
         let state = State {
-            queue: FairQueue::new(limits.tasks_running_max, limits.tenant_tasks_running_max),
+            queue: TaskQueue::new(limits.tasks_running_max, limits.tenant_tasks_running_max),
             runs: BTreeMap::new(),
-            calls: HashMap::new(),
+            calls: CallQueue::new(limits.calls_running_max, limits.tenant_calls_running_max),
             held: HashMap::new(),
             waiting: BTreeMap::new(),
             waiting_places: HashMap::new(),
@@ -251,7 +254,6 @@ impl Scheduler {
             runner,
             clock,
             state: Mutex::new(state),
-            calls: Arc::new(Semaphore::new(limits.calls_running_max)),
             held: Arc::new(Semaphore::new(limits.held_instances_max)),
             held_memory: Arc::new(Semaphore::new(ask::memory_permits(
                 limits.held_memory_max_bytes,
@@ -368,15 +370,14 @@ impl Scheduler {
     }
 
     pub fn counts(&self) -> Counts {
-        let taken = |max: usize, places: &Semaphore| max.saturating_sub(places.available_permits());
-        let limits = &self.0.limits;
+        let held_max = self.0.limits.held_instances_max;
         let state = self.lock();
         Counts {
             runs: state.runs.len(),
             places: state.queue.taken(),
             queued: state.queue.waiting(),
-            calls: taken(limits.calls_running_max, &self.0.calls),
-            held: taken(limits.held_instances_max, &self.0.held),
+            calls: state.calls.taken(),
+            held: held_max.saturating_sub(self.0.held.available_permits()),
         }
     }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
-use super::drive::{CallOutcome, CallPlace};
+use super::calls::CallPlace;
+use super::drive::CallOutcome;
 use super::held::WaitingPlace;
 use super::journal::{Journal, Note};
 use super::{Asks, Listener, Scheduler, Submission};

@@ -46,6 +46,8 @@ impl Submission {
             },
             attempt: Attempt(u32::from(runs)),
             crashes: 0,
+            crashes_in_all: 0,
+            interrupted: None,
             steps: 0,
             message: None,
             done: None,
@@ -53,6 +55,7 @@ impl Submission {
             cancel: None,
             inputs: BTreeMap::new(),
             external_reference: None,
+            result_is_error: false,
             trace: self.trace.clone(),
         }
     }

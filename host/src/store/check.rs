@@ -1,6 +1,7 @@
 //! Compares what the store's records say with each other and with the files. It only reads, and
 //! repairs nothing: what a crash may leave is deleted at the next start, everything else is a problem
-//! for an operator. (The database itself tidies its own file whenever it is opened.)
+//! for an operator. (The database itself tidies its own file whenever it is opened; where the disk has
+//! no room for that, a copy is checked.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -86,7 +87,7 @@ impl Report {
 
 /// Checks the store in `directory`, which no host may have open.
 pub fn check(directory: &Path) -> Result<Report, OpenError> {
-    let offline = Offline::open(directory)?;
+    let offline = Offline::open_to_read(directory)?;
     let outcome = check_all(&offline);
     outcome.map_err(|error| offline.unreadable(error))
 }

@@ -49,7 +49,7 @@ impl Disk {
 
     /// Gives the ballast up when the disk is too full to open the store without.
     pub(super) fn release_ballast(&self) -> io::Result<()> {
-        if free_bytes(&self.directory)? >= BALLAST_BYTES {
+        if has_room_to_open(&self.directory, 0)? {
             return Ok(());
         }
         match fs::remove_file(self.ballast()) {
@@ -93,6 +93,11 @@ impl Disk {
     fn ballast(&self) -> PathBuf {
         self.directory.join("ballast")
     }
+}
+
+/// Whether a database can be opened in `directory` without the ballast, and with `more` bytes beside it.
+pub(super) fn has_room_to_open(directory: &Path, more: u64) -> io::Result<bool> {
+    Ok(free_bytes(directory)? >= BALLAST_BYTES.saturating_add(more))
 }
 
 /// Takes the directory for this process until the file is dropped.

@@ -54,6 +54,18 @@ pub enum OpenError {
         source: io::Error,
     },
     #[error(
+        "the disk of the data directory {directory} is full, and a copy of its records could not be \
+         read from {elsewhere} instead; make room on that disk, or set TMPDIR to a directory of \
+         another one that has {needed_mib} MiB and some more"
+    )]
+    NoScratch {
+        directory: String,
+        elsewhere: String,
+        needed_mib: u64,
+        #[source]
+        source: io::Error,
+    },
+    #[error(
         "the records in the data directory {directory} can't be read; restore the directory or an \
          export from a backup, or start with another one with --data-dir"
     )]

@@ -122,7 +122,7 @@ pub fn export(
     out: &mut impl Write,
     damaged: Damaged,
 ) -> Result<Exported, TransferError> {
-    let offline = Offline::open(directory)?;
+    let offline = Offline::open_to_read(directory)?;
     if damaged == Damaged::Refuse {
         offline.refuse_loss()?;
     }

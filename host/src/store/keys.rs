@@ -27,14 +27,15 @@
 //! A task that has not ended is in exactly one of `q/`, `l/` and `p/`. A `<round>` is named as a task
 //! is, and is none.
 
-use std::fmt;
-use std::str::FromStr;
+mod slot;
 
 use sha2::{Digest as _, Sha256};
 
 use super::state::StateOwner;
 use crate::clock::Timestamp;
-use crate::task::{Digest, InputKey, Phase, Task, TaskId, TaskKey, TenantId};
+use crate::task::{InputKey, Phase, Task, TaskId, TaskKey, TenantId};
+
+pub(super) use slot::{Side, Slot, SlotName};
 
 pub(super) const SCHEMA: &[u8] = b"m/schema";
 pub(super) const COMMITS: &[u8] = b"m/commits";
@@ -75,53 +76,6 @@ type ReadKey = fn(&[u8]) -> Option<TaskKey>;
 /// A longer step name is hashed: keys are copied up the tree, and one the guest made long would
 /// push a node over what the engine keeps in its own file.
 const STEP_NAME_BYTES_MAX: usize = 200;
-
-/// One of the bodies a task has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Slot {
-    Arguments,
-    Checkpoint,
-    Result,
-    Step(String),
-    Question(InputKey),
-    Answer(InputKey),
-    /// Of a large result.
-    Part(u32),
-}
-
-/// Which side of an input a key of the family `i/` names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    Question,
-    Answer,
-}
-
-impl Slot {
-    /// What kind of body it is, without what guests chose.
-    pub(super) fn kind(&self) -> &'static str {
-        match self {
-            Slot::Arguments => "arguments",
-            Slot::Checkpoint => "checkpoint",
-            Slot::Result => "result",
-            Slot::Step(_) => "recorded step",
-            Slot::Question(_) => "question",
-            Slot::Answer(_) => "answer",
-            Slot::Part(_) => "part of a result",
-        }
-    }
-
-    pub(super) fn words(&self) -> String {
-        match self {
-            Slot::Arguments => "arguments".to_owned(),
-            Slot::Checkpoint => "checkpoint".to_owned(),
-            Slot::Result => "result".to_owned(),
-            Slot::Step(name) => format!("step `{name}`"),
-            Slot::Question(key) => format!("question `{key}`"),
-            Slot::Answer(key) => format!("answer to `{key}`"),
-            Slot::Part(number) => format!("part {number} of its result"),
-        }
-    }
-}
 
 /// What a key is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,105 +120,6 @@ pub(super) fn read(name: &[u8]) -> Option<(Family, Option<TaskKey>)> {
             Some((Family::Body, Some(read_named(&name[..end])?)))
         }
         _ => None,
-    }
-}
-
-/// What distinguishes a body's key among its task's, as text for exports: a step whose name was
-/// hashed has only the hash left.
-pub(super) enum SlotName {
-    Slot(Slot),
-    HashedStep([u8; 32]),
-}
-
-impl SlotName {
-    /// Reads it from a key of `task`.
-    pub(super) fn read(name: &[u8], task: &TaskKey) -> Option<SlotName> {
-        let family = name.get(..2)?;
-        let mut prefix = named(family, task);
-        prefix.push(0);
-        let rest = name.strip_prefix(&prefix[..])?;
-        let slot = match family {
-            ARGUMENTS if rest.is_empty() => Slot::Arguments,
-            CHECKPOINT if rest.is_empty() => Slot::Checkpoint,
-            RESULT if rest.is_empty() => Slot::Result,
-            STEPS => match rest.split_first()? {
-                (b'n', step) => Slot::Step(std::str::from_utf8(step).ok()?.to_owned()),
-                (b'h', hash) => return Some(SlotName::HashedStep(hash.try_into().ok()?)),
-                _ => return None,
-            },
-            PARTS => Slot::Part(u32::from_be_bytes(rest.try_into().ok()?)),
-            INPUTS => match read_input(name)? {
-                (key, Side::Question) => Slot::Question(key),
-                (key, Side::Answer) => Slot::Answer(key),
-            },
-            _ => return None,
-        };
-        Some(SlotName::Slot(slot))
-    }
-
-    /// The key of such a body of `task`.
-    pub(super) fn key(&self, task: &TaskKey) -> Vec<u8> {
-        match self {
-            SlotName::Slot(slot) => body(task, slot),
-            SlotName::HashedStep(hash) => {
-                let mut bytes = named(STEPS, task);
-                bytes.extend_from_slice(&[0, b'h']);
-                bytes.extend_from_slice(hash);
-                bytes
-            }
-        }
-    }
-}
-
-impl SlotName {
-    /// See [`Slot::kind`].
-    pub(super) fn kind(&self) -> &'static str {
-        match self {
-            SlotName::Slot(slot) => slot.kind(),
-            SlotName::HashedStep(_) => "recorded step",
-        }
-    }
-}
-
-impl fmt::Display for SlotName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SlotName::Slot(Slot::Arguments) => f.write_str("arguments"),
-            SlotName::Slot(Slot::Checkpoint) => f.write_str("checkpoint"),
-            SlotName::Slot(Slot::Result) => f.write_str("result"),
-            SlotName::Slot(Slot::Step(name)) => write!(f, "step:{name}"),
-            SlotName::Slot(Slot::Question(key)) => write!(f, "question:{key}"),
-            SlotName::Slot(Slot::Answer(key)) => write!(f, "answer:{key}"),
-            SlotName::Slot(Slot::Part(number)) => write!(f, "part:{number}"),
-            SlotName::HashedStep(hash) => write!(f, "step-sha256:{}", Digest(*hash)),
-        }
-    }
-}
-
-impl FromStr for SlotName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<SlotName, String> {
-        let input = |key: &str| InputKey::parse(key).map_err(|error| error.to_string());
-        let slot = match text.split_once(':') {
-            None if text == "arguments" => Slot::Arguments,
-            None if text == "checkpoint" => Slot::Checkpoint,
-            None if text == "result" => Slot::Result,
-            Some(("step", name)) => Slot::Step(name.to_owned()),
-            Some(("part", number)) => Slot::Part(
-                number
-                    .parse()
-                    .map_err(|_| format!("`{number}` is no part"))?,
-            ),
-            Some(("question", key)) => Slot::Question(input(key)?),
-            Some(("answer", key)) => Slot::Answer(input(key)?),
-            Some(("step-sha256", hash)) => {
-                let hash = Digest::parse(hash).map_err(|error| error.to_string())?;
-                return Ok(SlotName::HashedStep(hash.0));
-            }
-            _ => return Err(format!("there is no slot `{text}`")),
-        };
-        Ok(SlotName::Slot(slot))
     }
 }
 
@@ -457,76 +312,4 @@ fn push_input(bytes: &mut Vec<u8>, input: &InputKey, side: u8) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(tenant: &str, id: &str) -> TaskKey {
-        TaskKey {
-            tenant: TenantId::parse(tenant).unwrap(),
-            id: TaskId::parse(id).unwrap(),
-        }
-    }
-
-    #[test]
-    fn index_keys_are_read_back() {
-        let key = key("acme", "a-1");
-        assert_eq!(read_named(&named(RUNNING, &key)), Some(key.clone()));
-        assert_eq!(
-            read_timed(&timed(EXPIRY, Timestamp(u64::MAX), &key)),
-            Some(key)
-        );
-    }
-
-    #[test]
-    fn no_task_is_in_the_range_of_another() {
-        let short = key("acme", "a");
-        let long = key("acme", "ab");
-        for prefix in bodies(&short) {
-            for slot in [Slot::Arguments, Slot::Step("x".into())] {
-                assert!(!body(&long, &slot).starts_with(&prefix));
-            }
-        }
-    }
-
-    #[test]
-    fn a_tenants_range_holds_its_tasks_and_no_others() {
-        let holds = |key: &TaskKey, after: Option<&TaskId>| {
-            let (from, to) = tasks(&TenantId::parse("acme").unwrap(), after);
-            (from..to).contains(&task(key))
-        };
-        let own = key("acme", "b");
-        assert!(holds(&own, None) && holds(&own, Some(&key("acme", "a").id)));
-        assert!(!holds(&own, Some(&own.id)));
-        for other in ["acm", "acme-2", "acmf"] {
-            assert!(!holds(&key(other, "b"), None), "{other}");
-        }
-    }
-
-    #[test]
-    fn both_sides_of_an_input_are_read_back() {
-        let input = InputKey::parse("deploy?").unwrap();
-        let key = key("acme", "a");
-        let question = body(&key, &Slot::Question(input.clone()));
-        let answer = body(&key, &Slot::Answer(input.clone()));
-        assert_eq!(read_input(&question), Some((input.clone(), Side::Question)));
-        assert_eq!(read_input(&answer), Some((input, Side::Answer)));
-    }
-
-    #[test]
-    fn a_long_step_name_makes_a_short_key() {
-        let key = key("acme", "a");
-        let long = body(&key, &Slot::Step("x".repeat(1 << 20)));
-        let other = body(&key, &Slot::Step("y".repeat(1 << 20)));
-        assert!(long.len() < 100);
-        assert_ne!(long, other);
-    }
-
-    #[test]
-    fn times_sort_as_numbers() {
-        let key = key("acme", "a");
-        let early = timed(EXPIRY, Timestamp(255), &key);
-        let late = timed(EXPIRY, Timestamp(256), &key);
-        assert!(early < expired_end(EXPIRY, Timestamp(255)));
-        assert!(late >= expired_end(EXPIRY, Timestamp(255)));
-    }
-}
+mod tests;

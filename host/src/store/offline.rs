@@ -9,8 +9,12 @@ use super::bodies::Bodies;
 use super::core::{check_format, explain, refuse_loss};
 use super::logs::Logs;
 use super::records::Records;
+use super::scratch::Scratch;
 use super::watermark::lost_commits;
 use super::{OpenError, StoreError, disk};
+
+/// The database's folder in a data directory.
+const RECORDS: &str = "records";
 
 /// Page cache of a command that reads everything once, bytes.
 pub(super) const CACHE_BYTES: u64 = 64 * 1024 * 1024;
@@ -23,6 +27,9 @@ pub(super) struct Offline {
     pub(super) logs: Logs,
     /// How many commits the database has forgotten.
     pub(super) lost_commits: u64,
+    /// Where the records are read that can't be opened where they are; behind them, so that it goes
+    /// after they are closed.
+    _scratch: Option<Scratch>,
     /// Last, so that it is given up after the database is closed.
     pub(super) lock: File,
 }
@@ -30,17 +37,35 @@ pub(super) struct Offline {
 impl Offline {
     /// Opens the store in `directory`; makes none.
     pub(super) fn open(directory: &Path) -> Result<Offline, OpenError> {
-        if !directory.join("records").is_dir() {
-            return Err(OpenError::Missing(directory.display().to_string()));
-        }
+        let lock = lock_existing(directory)?;
+        Offline::open_locked(directory, lock, None)
+    }
+
+    /// The same for a command that only reads, which a full disk must not keep from it.
+    pub(super) fn open_to_read(directory: &Path) -> Result<Offline, OpenError> {
+        let lock = lock_existing(directory)?;
+        let has_room = disk::has_room_to_open(directory, 0);
+        let scratch = match has_room.map_err(|source| unusable(directory, source))? {
+            true => None,
+            false => Some(Scratch::copy_of(directory, &directory.join(RECORDS))?),
+        };
+        Offline::open_locked(directory, lock, scratch)
+    }
+
+    fn open_locked(
+        directory: &Path,
+        lock: File,
+        scratch: Option<Scratch>,
+    ) -> Result<Offline, OpenError> {
         let unusable = |source| unusable(directory, source);
-        let lock = disk::lock(directory)?;
-        let place = directory.join("records");
+        let own = directory.join(RECORDS);
+        let place = scratch.as_ref().map_or(&*own, Scratch::path);
         let unreadable = |error| explain(directory, error);
-        let records = Records::open(&place, CACHE_BYTES).map_err(unreadable)?;
-        let lost_commits = lost_commits(&place, &records).map_err(unreadable)?;
+        let records = Records::open(place, CACHE_BYTES).map_err(unreadable)?;
+        let lost_commits = lost_commits(place, &records).map_err(unreadable)?;
         check_format(directory, &records)?;
         Ok(Offline {
+            _scratch: scratch,
             lost_commits,
             bodies: Bodies::open(directory.join("bodies")).map_err(unusable)?,
             logs: Logs::open(directory.join("logs")).map_err(unusable)?,
@@ -61,6 +86,14 @@ impl Offline {
             directory: self.directory.display().to_string(),
             source: error,
         }
+    }
+}
+
+/// Locks the store in `directory`, if there is one.
+fn lock_existing(directory: &Path) -> Result<File, OpenError> {
+    match directory.join(RECORDS).is_dir() {
+        true => disk::lock(directory),
+        false => Err(OpenError::Missing(directory.display().to_string())),
     }
 }
 

@@ -234,7 +234,7 @@ impl StateUsage {
 
 /// What every plugin keeps of every tenant in the store in `directory`, which no host may have open.
 pub fn state_usages(directory: &Path) -> Result<BTreeMap<StateOwner, StateUsage>, OpenError> {
-    let offline = Offline::open(directory)?;
+    let offline = Offline::open_to_read(directory)?;
     let mut usages: BTreeMap<StateOwner, StateUsage> = BTreeMap::new();
     for entry in offline.records.scan(keys::STATE) {
         let (name, value) = entry.map_err(|error| offline.unreadable(error.into()))?;

@@ -13,12 +13,17 @@ use thiserror::Error;
 
 use super::{
     Answer, Attempt, CallResult, CancelRequest, Ending, ExternalReference, Input, InputKey,
-    InputRequest, Phase, Progress, Recovery, RpcError, Task,
+    InputRequest, Interrupted, Interruption, Phase, Progress, Recovery, RpcError, Task,
 };
 use crate::clock::Timestamp;
 
 /// Interrupted runs in a row, none of which got further, after which a task is given up.
 const CRASHES_MAX: u32 = 3;
+
+/// Deaths of the host during a task's runs after which it is given up, however far they got: one that
+/// saves its state and then kills its host must not do so for ever. More than a task of days meets
+/// that is not to blame.
+pub(super) const CRASHES_IN_ALL_MAX: u32 = 10;
 
 /// Questions a task may ask in its life.
 const INPUTS_MAX: usize = 64;
@@ -83,15 +88,6 @@ pub enum Event {
     },
 }
 
-/// Why a run was cut short.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interruption {
-    /// The host died.
-    Crash,
-    /// The host was told to stop.
-    Shutdown,
-}
-
 /// Why an event changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Rejected {
@@ -145,8 +141,9 @@ pub fn apply(task: &Task, event: &Event, now: Timestamp) -> Result<Task, Rejecte
         Event::Parked { attempt } => park(&mut next, *attempt)?,
         Event::Answered { answers } => answer(&mut next, answers, now),
         Event::CancelRequested { reason } => request_cancel(&mut next, reason, now),
-        Event::Returned { attempt, .. } => {
+        Event::Returned { attempt, result } => {
             check_lease(task, *attempt)?;
+            next.result_is_error = result.is_error;
             next.phase = Phase::Ended(Ending::Completed);
         }
         Event::Failed { attempt, error } => {
@@ -262,14 +259,19 @@ fn interrupt(task: &mut Task, cause: Interruption, now: Timestamp) {
     };
     if cause == Interruption::Crash {
         task.crashes += 1;
+        task.crashes_in_all += 1;
     }
+    task.interrupted = Some(Interrupted {
+        attempt: task.attempt,
+        cause,
+        at: now,
+    });
     let attempt = task.attempt.0;
     let recovers = task.policy.recovery != Recovery::Fail;
-    if task.crashes >= CRASHES_MAX {
+    if let Some(why) = given_up(task) {
         let message = format!(
-            "{what} during run {attempt}, as in the {} runs before it, and none of them got further; \
-             the task is given up",
-            CRASHES_MAX - 1
+            "{what} during run {attempt}, {why}; the task is given up: find out why the host stopped \
+             before you call the tool again"
         );
         fail(task, RpcError::internal(message));
     } else if task.cancel.is_some() && !(recovers && task.policy.cleanup_on_cancel) {
@@ -293,6 +295,20 @@ fn interrupt(task: &mut Task, cause: Interruption, now: Timestamp) {
             Phase::Queued { ready_at: now }
         };
         task.message = Some(format!("{what} during run {attempt}; the task goes on"));
+    }
+}
+
+/// Why a task must not take the host down once more.
+fn given_up(task: &Task) -> Option<String> {
+    let before = CRASHES_MAX - 1;
+    if task.crashes >= CRASHES_MAX {
+        Some(format!(
+            "as in the {before} runs before it, and none of them got further"
+        ))
+    } else if task.crashes_in_all >= CRASHES_IN_ALL_MAX {
+        Some(format!("and in {CRASHES_IN_ALL_MAX} runs of it in all"))
+    } else {
+        None
     }
 }
 

@@ -13,9 +13,9 @@ mod trace;
 pub use id::{Digest, IdError, InputKey, TaskId, TaskKey, TenantId};
 pub use input::{Abilities, Answer, Ask, InputRequest};
 pub use large::{LargeResult, OWN_SCHEME, PartBody, PartUri, ResultPart, is_own_uri};
-pub use lifecycle::{Event, Interruption, Rejected, STEPS_MAX, apply};
+pub use lifecycle::{Event, Rejected, STEPS_MAX, apply};
 pub use record::{
-    Attempt, CallResult, CancelRequest, Ending, ExternalReference, Input, Phase, Policy, Progress,
-    Recovery, RpcError, Status, Task, ToolRef,
+    Attempt, CallResult, CancelRequest, Ending, ExternalReference, Input, Interrupted,
+    Interruption, Phase, Policy, Progress, Recovery, RpcError, Status, Task, ToolRef,
 };
 pub use trace::{Trace, TraceParent};

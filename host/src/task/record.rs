@@ -25,6 +25,10 @@ pub struct Task {
     pub attempt: Attempt,
     /// How often in a row a run took the host down without getting further.
     pub crashes: u32,
+    /// How often the host died during its runs, all of them together.
+    pub crashes_in_all: u32,
+    /// How the newest run that was cut short was.
+    pub interrupted: Option<Interrupted>,
     /// Steps recorded, all runs together.
     pub steps: u32,
     /// The newest words for whoever watches.
@@ -36,6 +40,8 @@ pub struct Task {
     /// Every question ever asked, so that none is asked twice (I7).
     pub inputs: BTreeMap<InputKey, Input>,
     pub external_reference: Option<ExternalReference>,
+    /// Whether the result says that the tool failed, for those who list tasks without results.
+    pub result_is_error: bool,
     /// The trace of the call that made it.
     pub trace: Option<Trace>,
 }
@@ -185,6 +191,24 @@ pub enum Recovery {
     Restart,
     /// Again, from the last checkpoint, with recorded steps and answers.
     Resume,
+}
+
+/// A run that was cut short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted {
+    pub attempt: Attempt,
+    pub cause: Interruption,
+    /// When it was noticed, which after a crash is the next start.
+    pub at: Timestamp,
+}
+
+/// Why a run was cut short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interruption {
+    /// The host died.
+    Crash,
+    /// The host was told to stop.
+    Shutdown,
 }
 
 /// A cancel that was asked for.

@@ -36,6 +36,8 @@ fn task(phase: Phase) -> Task {
         },
         phase,
         crashes: 0,
+        crashes_in_all: 0,
+        interrupted: None,
         steps: 0,
         message: None,
         done: None,
@@ -43,6 +45,7 @@ fn task(phase: Phase) -> Task {
         cancel: None,
         inputs: BTreeMap::new(),
         external_reference: None,
+        result_is_error: false,
         trace: None,
     }
 }
@@ -239,6 +242,22 @@ fn every_event_leads_where_the_table_says() {
             crash(),
             "failed",
         ),
+        (
+            "a crash after many, all of whose runs got further",
+            with(running(), |task| {
+                task.crashes_in_all = lifecycle::CRASHES_IN_ALL_MAX - 2
+            }),
+            crash(),
+            "queued",
+        ),
+        (
+            "the last one a task may have",
+            with(running(), |task| {
+                task.crashes_in_all = lifecycle::CRASHES_IN_ALL_MAX - 1
+            }),
+            crash(),
+            "failed",
+        ),
     ];
     for (name, before, event, expected) in table {
         let after = apply(&before, &event, NOW).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -369,6 +388,30 @@ fn a_shutdown_is_not_held_against_the_tool() {
     };
     let after = apply(&with(running(), |task| task.crashes = 2), &event, NOW).unwrap();
     assert_eq!((place(&after), after.crashes), ("queued", 2));
+    assert_eq!(after.crashes_in_all, 0);
+}
+
+#[test]
+fn a_task_remembers_its_last_interruption_whatever_its_runs_say_later() {
+    let cut_short = apply(&running(), &crash(), NOW).unwrap();
+    let later = Timestamp(NOW.0 + 5);
+    let second = apply(&cut_short, &Event::Claimed, later).unwrap();
+    let progress = Progress {
+        message: "at work".into(),
+        done: None,
+        total: None,
+    };
+    let attempt = Attempt(2);
+    let event = Event::Progressed { attempt, progress };
+    let goes_on = apply(&second, &event, later).unwrap();
+    assert_eq!(goes_on.message.as_deref(), Some("at work"));
+    let expected = Interrupted {
+        attempt: RUN,
+        cause: Interruption::Crash,
+        at: NOW,
+    };
+    assert_eq!(goes_on.interrupted, Some(expected));
+    assert_eq!((goes_on.attempt, goes_on.crashes_in_all), (Attempt(2), 1));
 }
 
 #[test]

@@ -24,7 +24,7 @@ const ENDING: &str = "json";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Decision {
-    /// Where its requests may go, as it was shown to the person.
+    /// What it may use: a place for requests, or a directory with its place on the host.
     pub target: String,
     /// The tool that ran when it was asked.
     pub tool: String,

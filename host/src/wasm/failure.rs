@@ -6,6 +6,7 @@ use wasmtime_wasi::I32Exit;
 
 use super::control::{Broken, is_abandoned};
 use super::engine::STACK_MAX_BYTES;
+use super::grants::GrantError;
 use super::guest::Guest;
 use crate::scheduler::RunEnd;
 use crate::task::RpcError;
@@ -55,6 +56,9 @@ pub(super) fn explain(error: &wasmtime::Error, guest: &Guest) -> String {
     }
     if let Some(Broken(rule)) = error.downcast_ref() {
         return format!("the tool broke a rule of its host: {rule}");
+    }
+    if let Some(error) = error.downcast_ref::<GrantError>() {
+        return error.to_string();
     }
     if error.downcast_ref::<I32Exit>().is_some() {
         let words = last_words(guest);

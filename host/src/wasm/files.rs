@@ -1,26 +1,28 @@
 //! The functions of `wasi:filesystem` that can make a directory grow, each with a look at the
-//! directory's quota before it does what it always did. They stand in the place of wasmtime's own in
-//! the linker; all others are wasmtime's. A full directory is a full disk to the guest (`ENOSPC`, which
+//! directory's quota before it does what it always did; those that only look into one are in `look`.
+//! They stand in the place of wasmtime's own in the linker; all others are wasmtime's. A full directory is a full disk to the guest (`ENOSPC`, which
 //! the C library of some guests makes an I/O error of when it comes out of a stream).
 
+mod directories;
+mod gate;
+mod look;
 mod stream;
-
-use std::collections::HashMap;
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::filesystem::WasiFilesystemView;
 use wasmtime_wasi::p2::FsResult;
-use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     Descriptor, DescriptorFlags, ErrorCode, HostDescriptor, OpenFlags, PathFlags,
 };
 
-use stream::stream;
+use self::stream::stream;
 
 use super::guest::Guest;
 use super::log::Log;
 use super::quota::{Allotment, Charge};
+
+pub(super) use self::directories::{Directories, Directory, StandIn};
 
 /// As wasmtime 48 names them; older guests' versions are found by these, too.
 const TYPES: &str = "wasi:filesystem/types@0.2.12";
@@ -28,35 +30,6 @@ const PREOPENS: &str = "wasi:filesystem/preopens@0.2.12";
 
 type Reply<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
 type File = Resource<Descriptor>;
-
-/// Which of a guest's descriptors lie in a directory with a quota.
-#[derive(Default)]
-pub(super) struct Allotments {
-    /// By the name the guest sees, `/<name>`.
-    by_name: HashMap<String, Allotment>,
-    /// Numbers are used again, and set anew whenever a descriptor is made.
-    by_descriptor: HashMap<u32, Allotment>,
-}
-
-impl Allotments {
-    pub fn new(by_name: HashMap<String, Allotment>) -> Allotments {
-        Allotments {
-            by_name,
-            by_descriptor: HashMap::new(),
-        }
-    }
-
-    fn of(&self, file: &File) -> Option<Allotment> {
-        self.by_descriptor.get(&file.rep()).cloned()
-    }
-
-    fn set(&mut self, file: &File, allotment: Option<Allotment>) {
-        match allotment {
-            Some(allotment) => self.by_descriptor.insert(file.rep(), allotment),
-            None => self.by_descriptor.remove(&file.rep()),
-        };
-    }
-}
 
 /// Puts the functions in the place of wasmtime's.
 pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
@@ -102,7 +75,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
         "[method]descriptor.write-via-stream",
         |mut store, (file, offset): (File, u64)| {
             Box::new(async move {
-                let allotment = store.data().allotments.of(&file);
+                let allotment = store.data().directories.allotment_of(&file);
                 let made = store.data_mut().filesystem().write_via_stream(file, offset);
                 stream(&mut store, allotment, made)
             })
@@ -112,12 +85,13 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
         "[method]descriptor.append-via-stream",
         |mut store, (file,): (File,)| {
             Box::new(async move {
-                let allotment = store.data().allotments.of(&file);
+                let allotment = store.data().directories.allotment_of(&file);
                 let made = store.data_mut().filesystem().append_via_stream(file);
                 stream(&mut store, allotment, made)
             })
         },
     )?;
+    look::add(&mut types)?;
     linker.allow_shadowing(false);
     Ok(())
 }
@@ -125,13 +99,15 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
 fn get_directories(
     store: &mut StoreContextMut<'_, Guest>,
 ) -> wasmtime::Result<(Vec<(File, String)>,)> {
-    let directories = preopens::Host::get_directories(&mut store.data_mut().filesystem())?;
-    let allotments = &mut store.data_mut().allotments;
-    for (file, name) in &directories {
-        let allotment = allotments.by_name.get(name).cloned();
-        allotments.set(file, allotment);
+    let guest = store.data_mut();
+    let mut listed = Vec::new();
+    for index in 0..guest.directories.count() {
+        let (directory, name) = guest.directories.hand_out(index);
+        let file = guest.filesystem().table.push(directory)?;
+        guest.directories.remember(&file, index);
+        listed.push((file, name));
     }
-    Ok((directories,))
+    Ok((listed,))
 }
 
 async fn open_at(
@@ -145,7 +121,10 @@ async fn open_at(
     ),
 ) -> Reply<File> {
     let guest = store.data_mut();
-    let allotment = guest.allotments.of(&parent);
+    if let Err(refusal) = guest.enter(&parent, "open", &path).await? {
+        return Ok((Err(refusal),));
+    }
+    let allotment = guest.directories.allotment_of(&parent);
     // Charged, too, when the file is there already: a measurement gives it back.
     let charge = match open_flags.contains(OpenFlags::CREATE) {
         true => guest.charge(allotment.as_ref(), 0).await,
@@ -159,7 +138,7 @@ async fn open_at(
         .open_at(parent, path_flags, path, open_flags, flags)
         .await;
     if let Ok(file) = &opened {
-        guest.allotments.set(file, allotment);
+        guest.directories.set(file, allotment);
     }
     reply(opened)
 }
@@ -169,7 +148,10 @@ async fn create_directory_at(
     (parent, path): (File, String),
 ) -> Reply<()> {
     let guest = store.data_mut();
-    let allotment = guest.allotments.of(&parent);
+    if let Err(refusal) = guest.enter(&parent, "create the directory", &path).await? {
+        return Ok((Err(refusal),));
+    }
+    let allotment = guest.directories.allotment_of(&parent);
     let Ok(_charge) = guest.charge(allotment.as_ref(), 0).await else {
         return full();
     };
@@ -181,7 +163,10 @@ async fn symlink_at(
     (parent, target, path): (File, String, String),
 ) -> Reply<()> {
     let guest = store.data_mut();
-    let allotment = guest.allotments.of(&parent);
+    if let Err(refusal) = guest.enter(&parent, "create the link", &path).await? {
+        return Ok((Err(refusal),));
+    }
+    let allotment = guest.directories.allotment_of(&parent);
     let Ok(_charge) = guest.charge(allotment.as_ref(), 0).await else {
         return full();
     };
@@ -193,8 +178,13 @@ async fn link_at(
     (parent, flags, path, new_parent, new_path): (File, PathFlags, String, File, String),
 ) -> Reply<()> {
     let guest = store.data_mut();
-    let allotment = guest.allotments.of(&new_parent);
-    if crosses(guest.allotments.of(&parent), &allotment) {
+    for (directory, path) in [(&parent, &path), (&new_parent, &new_path)] {
+        if let Err(refusal) = guest.enter(directory, "link", path).await? {
+            return Ok((Err(refusal),));
+        }
+    }
+    let allotment = guest.directories.allotment_of(&new_parent);
+    if crosses(guest.directories.allotment_of(&parent), &allotment) {
         return Ok((Err(ErrorCode::CrossDevice),));
     }
     let Ok(_charge) = guest.charge(allotment.as_ref(), 0).await else {
@@ -212,8 +202,13 @@ async fn rename_at(
     (parent, path, new_parent, new_path): (File, String, File, String),
 ) -> Reply<()> {
     let guest = store.data_mut();
-    let allotment = guest.allotments.of(&new_parent);
-    if crosses(guest.allotments.of(&parent), &allotment) {
+    for (directory, path) in [(&parent, &path), (&new_parent, &new_path)] {
+        if let Err(refusal) = guest.enter(directory, "rename", path).await? {
+            return Ok((Err(refusal),));
+        }
+    }
+    let allotment = guest.directories.allotment_of(&new_parent);
+    if crosses(guest.directories.allotment_of(&parent), &allotment) {
         return Ok((Err(ErrorCode::CrossDevice),));
     }
     let renamed = guest
@@ -228,7 +223,7 @@ async fn write(
     (file, bytes, offset): (File, Vec<u8>, u64),
 ) -> Reply<u64> {
     let guest = store.data_mut();
-    let allotment = guest.allotments.of(&file);
+    let allotment = guest.directories.allotment_of(&file);
     let length = bytes.len() as u64;
     let Ok(_charge) = guest.charge(allotment.as_ref(), length).await else {
         return full();
@@ -239,7 +234,7 @@ async fn write(
 /// What a file grows by is charged although it has no blocks yet: some file systems take them at once.
 async fn set_size(mut store: StoreContextMut<'_, Guest>, (file, size): (File, u64)) -> Reply<()> {
     let guest = store.data_mut();
-    let Some(allotment) = guest.allotments.of(&file) else {
+    let Some(allotment) = guest.directories.allotment_of(&file) else {
         return reply(guest.filesystem().set_size(file, size).await);
     };
     let borrowed = Resource::new_borrow(file.rep());

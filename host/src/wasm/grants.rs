@@ -1,18 +1,23 @@
 //! What a guest may reach, and the WASI view that is made of it. Nothing that no grant names is in
 //! that view (I5): sockets are linked, because language runtimes import them, and denied.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
-use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
+use wasmtime_wasi::filesystem::Dir;
+use wasmtime_wasi::{FsPerms, OpenMode, WasiCtx, WasiCtxBuilder};
 
+use super::files::Directory;
 use super::log::Log;
 use super::quota::{Accounts, Allotment};
 use super::secrets::Secrets;
-use crate::task::TenantId;
+use crate::task::{Digest, TenantId};
 
 /// Random bytes a guest may ask for in one call.
 const RANDOM_MAX_BYTES: u64 = 1 << 20;
@@ -27,6 +32,7 @@ pub struct Grants {
     pub http: Vec<HttpGrant>,
     /// What a person may be asked for while the tool runs.
     pub ask: Vec<AskGrant>,
+    pub ask_directories: Vec<AskDirectory>,
     pub environment: BTreeMap<String, String>,
     pub configuration: BTreeMap<String, String>,
     pub secrets: Vec<SecretGrant>,
@@ -38,6 +44,16 @@ pub struct Grants {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskGrant {
     pub http: HttpGrant,
+    /// Whether it may be allowed for good.
+    pub remember: bool,
+    /// The author's reason, for the person.
+    pub why: String,
+}
+
+/// A directory a person may allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskDirectory {
+    pub directory: DirectoryGrant,
     /// Whether it may be allowed for good.
     pub remember: bool,
     /// The author's reason, for the person.
@@ -118,18 +134,17 @@ impl fmt::Display for HttpGrant {
 pub(super) struct Opened {
     pub wasi: WasiCtx,
     pub secrets: Secrets,
-    /// Quotas of directories, by the name the guest sees.
-    pub allotments: HashMap<String, Allotment>,
+    pub directories: Vec<Directory>,
 }
 
 /// A grant that can't be used. The text is for clients and names no path; the cause is for the
 /// host's log.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 #[error(
     "the {kind} granted as `{name}` can't be opened on the host; ask its operator to create it, or to \
      correct the grant"
 )]
-pub(super) struct GrantError {
+pub struct GrantError {
     pub kind: &'static str,
     pub name: String,
     pub cause: String,
@@ -141,7 +156,29 @@ impl Grants {
         !self.directories.is_empty() || !self.secrets.is_empty()
     }
 
-    /// The WASI view for one run of `tenant`, and the secrets it may use. It may block.
+    /// What is granted, or may be asked for, and is not there: directories, and files with secrets. It
+    /// may block. A directory of each tenant's own is not looked for.
+    pub fn missing(&self) -> Vec<GrantError> {
+        let asked = self.ask_directories.iter().map(|asked| &asked.directory);
+        let directories = self.directories.iter().chain(asked);
+        let shared = directories.filter(|grant| !for_tenant(&grant.path, &TenantId::local()).1);
+        let secrets = self.secrets.iter().filter(|grant| {
+            // The environment is that of whoever looks.
+            matches!(grant.place, SecretPlace::File(_))
+        });
+        shared
+            .filter_map(|grant| grant.look(&TenantId::local()).err())
+            .chain(secrets.filter_map(|grant| Secrets::open(std::slice::from_ref(grant)).err()))
+            .collect()
+    }
+
+    /// Tells these grants from others, also those of another process of this version.
+    pub fn digest(&self) -> Digest {
+        Digest(Sha256::digest(format!("{self:?}")).into())
+    }
+
+    /// The WASI view for one run of `tenant`, and the secrets it may use. It may block. A directory
+    /// that can't be opened fails only the tools that look into it.
     pub(super) fn open(
         &self,
         tenant: &TenantId,
@@ -149,7 +186,6 @@ impl Grants {
         accounts: &Accounts,
     ) -> Result<Opened, GrantError> {
         let mut builder = sealed(log);
-        let mut allotments = HashMap::new();
         let secrets = Secrets::open(&self.secrets)?;
         for (name, placeholder) in secrets.placeholders() {
             builder.env(name, placeholder);
@@ -157,53 +193,73 @@ impl Grants {
         for (name, value) in &self.environment {
             builder.env(name, value);
         }
-        for grant in &self.directories {
-            if let Some(allotment) = grant.open(tenant, &mut builder, accounts)? {
-                allotments.insert(grant.guest_path(), allotment);
-            }
-        }
+        let granted = self.directories.iter();
+        let asked = self.ask_directories.iter();
         Ok(Opened {
             wasi: builder.build(),
             secrets,
-            allotments,
+            directories: granted
+                .map(|grant| Directory::granted(grant, tenant, accounts))
+                .chain(asked.map(Directory::to_be_asked_for))
+                .collect(),
         })
     }
 }
 
 impl DirectoryGrant {
-    fn open(
+    /// Opens it for one run of `tenant`. A tenant's own is made where it may be written. It may
+    /// block.
+    pub(super) fn open(
         &self,
         tenant: &TenantId,
-        builder: &mut WasiCtxBuilder,
         accounts: &Accounts,
-    ) -> Result<Option<Allotment>, GrantError> {
+    ) -> Result<(Dir, Option<Allotment>), GrantError> {
         let (path, is_per_tenant) = for_tenant(&self.path, tenant);
-        let failed = |cause: String| GrantError {
-            kind: "directory",
-            name: self.name.clone(),
-            cause: format!("{}: {cause}", path.display()),
-        };
+        let failed = |error: std::io::Error| self.failed(&path, &error);
         if is_per_tenant && self.write {
-            fs::create_dir_all(&path).map_err(|error| failed(error.to_string()))?;
+            fs::create_dir_all(&path).map_err(failed)?;
         }
-        let permissions = if self.write {
-            FsPerms::ReadWrite
-        } else {
-            FsPerms::ReadOnly
+        let opened = fs::OpenOptions::new()
+            .read(true)
+            .custom_flags((OFlags::DIRECTORY | OFlags::PATH).bits().cast_signed())
+            .open(&path)
+            .map_err(failed)?;
+        let (permissions, mode) = self.mode();
+        let allotment = match self.quota_bytes {
+            Some(bytes) if self.write => Some(accounts.open(&path, bytes).map_err(failed)?),
+            Some(_) | None => None,
         };
-        builder
-            .preopened_dir(&path, self.guest_path(), permissions)
-            .map_err(|error| failed(format!("{error:#}")))?;
-        match self.quota_bytes {
-            Some(bytes) if self.write => {
-                let opened = accounts.open(&path, bytes);
-                opened.map(Some).map_err(|error| failed(error.to_string()))
-            }
-            Some(_) | None => Ok(None),
+        Ok((Dir::new(opened, permissions, mode, false), allotment))
+    }
+
+    /// Whether it can be opened, as far as a look tells that changes nothing. It may block.
+    pub(super) fn look(&self, tenant: &TenantId) -> Result<(), GrantError> {
+        let (path, is_per_tenant) = for_tenant(&self.path, tenant);
+        match fs::metadata(&path) {
+            Ok(found) if found.is_dir() => Ok(()),
+            Ok(_) => Err(self.failed(&path, &std::io::ErrorKind::NotADirectory.into())),
+            Err(_) if is_per_tenant && self.write => Ok(()),
+            Err(error) => Err(self.failed(&path, &error)),
         }
     }
 
-    fn guest_path(&self) -> String {
+    /// What may be done in it.
+    pub(super) fn mode(&self) -> (FsPerms, OpenMode) {
+        match self.write {
+            true => (FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE),
+            false => (FsPerms::ReadOnly, OpenMode::READ),
+        }
+    }
+
+    fn failed(&self, path: &Path, error: &std::io::Error) -> GrantError {
+        GrantError {
+            kind: "directory",
+            name: self.name.clone(),
+            cause: format!("{}: {error}", path.display()),
+        }
+    }
+
+    pub(super) fn guest_path(&self) -> String {
         format!("/{}", self.name)
     }
 }
@@ -262,8 +318,12 @@ mod tests {
             }],
             ..Grants::default()
         };
-        let log = Log::new(None, 0);
-        let Err(error) = grants.open(&TenantId::local(), &log, &Accounts::default()) else {
+        let open = |grants: &Grants| {
+            let local = TenantId::local();
+            grants.directories[0].look(&local)?;
+            grants.directories[0].open(&local, &Accounts::default())
+        };
+        let Err(error) = open(&grants) else {
             panic!("a missing directory was opened");
         };
         let path = root.path().to_str().unwrap();
@@ -271,8 +331,7 @@ mod tests {
         assert!(error.cause.contains(path), "{}", error.cause);
 
         grants.directories[0].write = true;
-        let opened = grants.open(&TenantId::local(), &log, &Accounts::default());
-        assert!(opened.is_ok());
+        assert!(open(&grants).is_ok());
         assert!(root.path().join("local").is_dir());
     }
 }

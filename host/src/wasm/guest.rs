@@ -12,7 +12,7 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use super::Grants;
 use super::egress::Egress;
-use super::files::Allotments;
+use super::files::Directories;
 use super::limits::Allowance;
 use super::log::Log;
 use super::pace::Pace;
@@ -32,7 +32,7 @@ pub(super) struct Guest {
     pub run: Option<Run>,
     /// None without a grant of state.
     pub state_quota: Option<StateQuota>,
-    pub allotments: Allotments,
+    pub directories: Directories,
     pub permission: Permission,
     grants: Arc<Grants>,
     /// Hooks called since the guest last let others on.
@@ -50,7 +50,7 @@ pub(super) struct Parts {
     pub log: Log,
     pub run: Option<Run>,
     pub state_quota: Option<StateQuota>,
-    pub allotments: Allotments,
+    pub directories: Directories,
     pub permission: Permission,
     pub grants: Arc<Grants>,
 }
@@ -66,7 +66,7 @@ impl Guest {
             log: parts.log,
             run: parts.run,
             state_quota: parts.state_quota,
-            allotments: parts.allotments,
+            directories: parts.directories,
             permission: parts.permission,
             grants: parts.grants,
             hooks_called: 0,

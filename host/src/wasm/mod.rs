@@ -44,7 +44,8 @@ pub use declare::{
 };
 pub use error::LoadError;
 pub use grants::{
-    AskGrant, DirectoryGrant, Grants, HttpGrant, SecretGrant, SecretPlace, StateGrant,
+    AskDirectory, AskGrant, DirectoryGrant, GrantError, Grants, HttpGrant, SecretGrant,
+    SecretPlace, StateGrant,
 };
 pub use offers::{Argument, PromptEntry, ResourceEntry, TemplateEntry};
 pub use permission::is_reserved;

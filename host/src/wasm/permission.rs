@@ -1,35 +1,30 @@
-//! Grants that a person gives while a tool runs. The host asks, not the guest: a request that no
-//! grant covers, and that the operator's rule lets the plugin ask for, waits inside the guest's call
-//! for a form that the host wrote. It is a question of the task like any other, so a tool that
-//! resumes is unloaded meanwhile, and nobody is asked twice (I7). Whatever is answered, nothing goes
-//! further than the operator's rule (I5).
+//! Grants that a person gives while a tool runs. The host asks, not the guest: what no grant covers,
+//! and the operator's rule lets the plugin ask for, waits inside the guest's call for a form that the
+//! host wrote. It is a question of the task like any other, so a tool that resumes is unloaded
+//! meanwhile, and nobody is asked twice (I7). Whatever is answered, nothing goes further than the
+//! operator's rule (I5). What is asked for is not decided here: requests are in `http`, directories in
+//! `files`.
+
+mod http;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use http::{Method, Uri};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use wasmtime::component::{Linker, Resource};
-use wasmtime_wasi_http::p2::bindings::http::outgoing_handler;
-use wasmtime_wasi_http::p2::bindings::http::types::{self, ErrorCode, Scheme};
-use wasmtime_wasi_http::p2::types::{HostFutureIncomingResponse, HostOutgoingRequest};
-use wasmtime_wasi_http::{RequestOptions, WasiHttpView};
 
-use super::egress::{Asked, Egress, Target};
 use super::guest::Guest;
 use super::{Decision, Decisions};
 use crate::scheduler::{Abandoned, InputError, Run, StepError};
 use crate::task::{Answer, Ask, Digest, InputKey, InputRequest};
 
-/// As wasmtime 48 names it; older guests' versions are found by it, too.
-const HANDLER: &str = "wasi:http/outgoing-handler@0.2.12";
+pub(super) use self::http::add_to_linker;
 
 /// What keys and steps of the host's own begin with. No guest may use it.
 const RESERVED_PREFIX: &str = "longshore.";
 
-/// Characters of a target's digest that make a key.
+/// Characters of a wish's digest that make a key.
 const TARGET_CHARS: usize = 32;
 
 /// An author's reason as it is shown, characters.
@@ -38,12 +33,15 @@ const WHY_MAX_CHARS: usize = 300;
 /// What runs as it is shown, characters: it may be the address of a resource.
 const TOOL_MAX_CHARS: usize = 128;
 
-/// What the step of an answer holds that is used up: for the one request that it allowed, or for all
-/// of a call that is no task, whose later rounds find it here.
+/// What the guest is about to do, as it is shown, characters: it may name a file.
+const ABOUT_MAX_CHARS: usize = 300;
+
+/// What the step of an answer holds that is used up: for the one use that it allowed, or for all of a
+/// call that is no task, whose later rounds find it here.
 const USED: &[u8] = b"used";
 const USED_BY_CALL: &[u8] = b"call";
 
-/// Single requests that can be allowed one by one; a task has no more questions anyway.
+/// Single uses that can be allowed one by one; a task has no more questions anyway.
 const ASKED_MAX: usize = 64;
 
 /// What asking takes, for one run.
@@ -51,9 +49,29 @@ pub(super) struct Permission {
     plugin: String,
     tool: String,
     decisions: Option<Arc<Decisions>>,
-    /// What holds for the rest of the run, by target.
+    /// What holds for the rest of the run, by what is kept of a wish.
     settled: BTreeMap<String, bool>,
 }
+
+/// What a person is asked for.
+pub(super) struct Wish {
+    /// As they read it.
+    pub target: String,
+    /// As it is kept when it is allowed for good. It may name what a client must not read, and it
+    /// changes when the operator's rule leads elsewhere.
+    pub kept_as: String,
+    /// What the guest is about to do.
+    pub about: String,
+    /// The author's reason.
+    pub why: String,
+    /// Whether it may be allowed for good.
+    pub remember: bool,
+    /// What allowing it once means to a task.
+    pub once: &'static str,
+}
+
+/// Why what was asked for is not to be.
+pub(super) type Verdict = Result<(), String>;
 
 /// What a person chose.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,107 +94,54 @@ impl Permission {
     }
 }
 
-/// Asks before wasmtime's own `handle` sends. The guest waits in its call: its time limits have not
-/// begun, and it can do nothing else meanwhile.
-pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    type Parameters = (
-        Resource<HostOutgoingRequest>,
-        Option<Resource<RequestOptions>>,
-    );
-    type Handled = Result<Resource<HostFutureIncomingResponse>, ErrorCode>;
-    linker.allow_shadowing(true);
-    linker.instance(HANDLER)?.func_wrap_async(
-        "handle",
-        |mut store, (request, options): Parameters| {
-            Box::new(async move {
-                let guest = store.data_mut();
-                guest.ask_for(&request).await?;
-                let handled = outgoing_handler::Host::handle(&mut guest.http(), request, options);
-                let handled: Handled = match handled {
-                    Ok(future) => Ok(future),
-                    Err(error) => Err(error.downcast()?),
-                };
-                Ok((handled,))
-            })
-        },
-    )?;
-    linker.allow_shadowing(false);
-    Ok(())
-}
-
 impl Guest {
-    /// Asks for the request if it can be asked for; the egress is told what came of it.
-    async fn ask_for(&mut self, request: &Resource<HostOutgoingRequest>) -> wasmtime::Result<()> {
-        self.egress.forget_permission();
-        if !self.egress.may_ask() {
-            return Ok(());
+    /// Has a person decide, unless that was done before. A guest that is only asked what it has may
+    /// ask nobody.
+    pub(super) async fn decide(&mut self, wish: &Wish) -> Result<Verdict, Abandoned> {
+        match self.run.clone() {
+            Some(run) => decide(&mut self.permission, &run, wish).await,
+            None => Ok(Err("there is nobody to ask".to_owned())),
         }
-        let Some((target, method)) = read_request(self.http().table.get(request)?) else {
-            return Ok(());
-        };
-        let Some(asked) = self.egress.asked(&target, &method) else {
-            return Ok(());
-        };
-        let Some(run) = self.run.clone() else {
-            return Ok(());
-        };
-        let words = format!("{method} {}", target.describe());
-        let verdict = decide(&mut self.permission, &run, &asked, &words).await?;
-        apply(&mut self.egress, asked, verdict);
-        Ok(())
     }
 }
 
-/// Why a request that could be asked for is not sent.
-type Verdict = Result<(), String>;
-
-fn apply(egress: &mut Egress, asked: Asked, verdict: Verdict) {
-    match verdict {
-        Ok(()) => egress.permit(asked.http),
-        Err(why) => egress.deny(why),
-    }
-}
-
-async fn decide(
-    permission: &mut Permission,
-    run: &Run,
-    asked: &Asked,
-    words: &str,
-) -> Result<Verdict, Abandoned> {
-    let target = asked.http.to_string();
+async fn decide(permission: &mut Permission, run: &Run, wish: &Wish) -> Result<Verdict, Abandoned> {
+    let Wish {
+        target, kept_as, ..
+    } = wish;
     // Looked at every time, so that taking it back takes effect.
-    if asked.remember && permission.is_kept(run, &target).await {
+    if wish.remember && permission.is_kept(run, kept_as).await {
         return Ok(Ok(()));
     }
-    match permission.settled.get(&target) {
+    match permission.settled.get(kept_as) {
         Some(true) => return Ok(Ok(())),
-        Some(false) => return Ok(Err(refused(&target))),
+        Some(false) => return Ok(Err(refused(target))),
         None => {}
     }
     let is_task = run.asks_as_task().await;
-    let (key, used) = match open_key(run, &target, is_task).await? {
+    let (key, used) = match open_key(run, kept_as, is_task).await? {
         Open::Key(key, used) => (key, used),
         Open::Allowed => {
-            permission.settled.insert(target, true);
+            permission.settled.insert(kept_as.clone(), true);
             return Ok(Ok(()));
         }
         Open::Nothing => {
             return Ok(Err(format!(
-                "{ASKED_MAX} requests to {target} were asked for one by one, which is the limit"
+                "access to {target} was asked for {ASKED_MAX} times, one by one, which is the limit"
             )));
         }
     };
     let request = InputRequest {
         key,
-        ask: form(permission, asked, &target, words, is_task),
+        ask: form(permission, wish, is_task),
     };
     let answer = match run.request_input(vec![request]).await? {
         Ok(answers) => answers.into_iter().next(),
-        Err(error) => return Ok(Err(unasked(error, &target))),
+        Err(error) => return Ok(Err(unasked(error, target))),
     };
     let choice = answer.map_or(Choice::No, |answer| read_answer(&answer));
     match choice {
-        // Used up before it is sent: a run that starts again must not take it for another.
+        // Used up before it is used: a run that starts again must not take it for another.
         Choice::Once if is_task => return use_up(run, used, USED).await,
         // The next round may be that of a client that takes tasks, for which it is used up.
         Choice::Once => {
@@ -185,17 +150,17 @@ async fn decide(
             }
         }
         // The file speaks from now on; the answer must not bring it back when it is taken away.
-        Choice::Always if asked.remember && permission.keep(run, &target).await => {
+        Choice::Always if wish.remember && permission.keep(run, kept_as).await => {
             return use_up(run, used, USED).await;
         }
         // One that could not be kept, or may not be any more, holds for the task.
         Choice::Task | Choice::Always | Choice::No => {}
     }
     let is_allowed = choice != Choice::No;
-    permission.settled.insert(target.clone(), is_allowed);
+    permission.settled.insert(kept_as.clone(), is_allowed);
     Ok(match is_allowed {
         true => Ok(()),
-        false => Err(refused(&target)),
+        false => Err(refused(target)),
     })
 }
 
@@ -211,7 +176,7 @@ async fn use_up(run: &Run, used: String, by: &[u8]) -> Result<Verdict, Abandoned
 
 /// What can be asked.
 enum Open {
-    /// The first key of the target that was not used up, and the step that will say so.
+    /// The first key of the wish that was not used up, and the step that will say so.
     Key(InputKey, String),
     /// Nothing: an earlier round of the call was allowed.
     Allowed,
@@ -219,8 +184,8 @@ enum Open {
     Nothing,
 }
 
-async fn open_key(run: &Run, target: &str, is_task: bool) -> Result<Open, Abandoned> {
-    let digest = Digest(Sha256::digest(target.as_bytes()).into()).to_string();
+async fn open_key(run: &Run, kept_as: &str, is_task: bool) -> Result<Open, Abandoned> {
+    let digest = Digest(Sha256::digest(kept_as.as_bytes()).into()).to_string();
     for number in 1..=ASKED_MAX {
         let name = format!(
             "{RESERVED_PREFIX}grant/{}/{number}",
@@ -262,7 +227,7 @@ impl Permission {
             tool: self.tool.clone(),
             decided_at: now.unwrap_or_default().as_secs(),
         };
-        tracing::info!(%tenant, plugin, target, "a person granted http for good");
+        tracing::info!(%tenant, plugin, target, "a person granted access for good");
         let kept =
             tokio::task::spawn_blocking(move || decisions.keep(&tenant, &plugin, &decision)).await;
         match kept {
@@ -276,21 +241,24 @@ impl Permission {
     }
 }
 
-fn form(permission: &Permission, asked: &Asked, target: &str, words: &str, is_task: bool) -> Ask {
-    let why = plain(&asked.why, WHY_MAX_CHARS);
+fn form(permission: &Permission, wish: &Wish, is_task: bool) -> Ask {
+    let why = plain(&wish.why, WHY_MAX_CHARS);
     let message = format!(
-        "The plugin `{}` asks for access to {target}, which its `{}` is about to use: {words}. Its \
-         author's reason: \"{why}\"",
-        permission.plugin, permission.tool
+        "The plugin `{}` asks for access to {}, which its `{}` is about to use: {}. Its author's \
+         reason: \"{why}\"",
+        permission.plugin,
+        wish.target,
+        permission.tool,
+        plain(&wish.about, ABOUT_MAX_CHARS)
     );
     let mut choices = match is_task {
         true => vec![
-            json!({ "const": "once", "title": "Allow one request" }),
+            json!({ "const": "once", "title": wish.once }),
             json!({ "const": "task", "title": "Allow for this task" }),
         ],
         false => vec![json!({ "const": "once", "title": "Allow for this call" })],
     };
-    if asked.remember {
+    if wish.remember {
         choices.push(json!({ "const": "always", "title": "Always allow" }));
     }
     choices.push(json!({ "const": "no", "title": "No" }));
@@ -329,7 +297,10 @@ fn read_answer(answer: &Answer) -> Choice {
 }
 
 fn refused(target: &str) -> String {
-    format!("it was asked for, and access to {target} was not given")
+    format!(
+        "the person who was asked for access to {target} did not allow it; call the tool again to be \
+         asked anew"
+    )
 }
 
 fn unasked(error: InputError, target: &str) -> String {
@@ -344,34 +315,6 @@ fn unasked(error: InputError, target: &str) -> String {
         "access to {target} has to be asked for: {why}. Call with a client that shows forms, or have \
          the operator grant it"
     )
-}
-
-/// Where a request goes. None for what will be refused as it is.
-fn read_request(request: &HostOutgoingRequest) -> Option<(Target, Method)> {
-    let scheme = match &request.scheme {
-        Some(Scheme::Http) => "http",
-        Some(Scheme::Https) | None => "https",
-        Some(Scheme::Other(_)) => return None,
-    };
-    let uri = Uri::builder()
-        .scheme(scheme)
-        .authority(request.authority.as_deref()?)
-        .path_and_query(request.path_with_query.as_deref().unwrap_or("/"))
-        .build()
-        .ok()?;
-    let method = match &request.method {
-        types::Method::Get => Method::GET,
-        types::Method::Head => Method::HEAD,
-        types::Method::Post => Method::POST,
-        types::Method::Put => Method::PUT,
-        types::Method::Delete => Method::DELETE,
-        types::Method::Options => Method::OPTIONS,
-        types::Method::Trace => Method::TRACE,
-        types::Method::Patch => Method::PATCH,
-        types::Method::Connect => return None,
-        types::Method::Other(name) => Method::from_bytes(name.as_bytes()).ok()?,
-    };
-    Some((Target::parse(&uri)?, method))
 }
 
 /// Whether a guest tries to use a name that is the host's own.

@@ -22,9 +22,9 @@ const STAT_BLOCK_BYTES: u64 = 512;
 /// quota must not keep the host busy with measuring. It waits meanwhile.
 const REST_FACTOR: u32 = 20;
 
-/// The accounts of all directories with a quota that a run has open.
-#[derive(Default)]
-pub(super) struct Accounts(Mutex<HashMap<PathBuf, Weak<Account>>>);
+/// The accounts of all directories with a quota that a run has open. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Accounts(Arc<Mutex<HashMap<PathBuf, Weak<Account>>>>);
 
 /// One directory's account, shared by all runs that write there.
 struct Account {

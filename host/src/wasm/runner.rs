@@ -14,7 +14,7 @@ use super::bindings::longshore::plugin::types;
 use super::control::CHECKPOINT_MAX_BYTES;
 use super::egress::Egress;
 use super::failure::{account, end_of, explain, failed};
-use super::files::Allotments;
+use super::files::Directories;
 use super::grants::{Grants, Opened, nothing};
 use super::guest::{Guest, Parts};
 use super::limits::Allowance;
@@ -117,7 +117,11 @@ async fn call_guest(
         log,
         run: Some(run),
         state_quota: state_quota(&grants, limits),
-        allotments: Allotments::new(opened.allotments),
+        directories: Directories::new(
+            opened.directories,
+            sandbox.stand_in.clone(),
+            sandbox.accounts.clone(),
+        ),
         permission: Permission::new(&call.tool.plugin, &call.tool.tool, decisions),
         grants,
     });
@@ -202,7 +206,7 @@ pub(super) async fn ask_what_it_has(
         log,
         run: None,
         state_quota: None,
-        allotments: Allotments::default(),
+        directories: Directories::none(sandbox.stand_in.clone()),
         permission: Permission::new("", "", None),
         grants: Arc::default(),
     });

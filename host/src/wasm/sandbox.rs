@@ -18,6 +18,7 @@ use super::component::{self, Component, Loaded, check_kind};
 use super::declare::{self, Declared};
 use super::egress::Connector;
 use super::engine::{self, GuestRuntime, LISTING_INSTANCES_MAX};
+use super::files::StandIn;
 use super::guest::Guest;
 use super::quota::Accounts;
 use super::runner::{self, Owned};
@@ -38,6 +39,7 @@ pub(super) struct Inner {
     pub guests: GuestRuntime,
     pub connector: Connector,
     pub accounts: Accounts,
+    pub stand_in: StandIn,
     /// Unset: what people allow for good is kept nowhere.
     pub decisions: OnceLock<Arc<Decisions>>,
     /// Instances that may live; fewer than the pool has, for a full pool is an error.
@@ -69,15 +71,17 @@ impl Sandbox {
         compiler: Compiler,
     ) -> Result<Sandbox, LoadError> {
         let engine = engine::start(&limits)?;
+        let cache = Cache::open(cache_dir, &engine)?;
         Ok(Sandbox(Arc::new(Inner {
             guests: GuestRuntime::start(limits.threads)?,
             connector: Connector::new(),
             accounts: Accounts::default(),
+            stand_in: StandIn::make(cache_dir).map_err(failed("it takes no new directory"))?,
             decisions: OnceLock::new(),
             slots: Arc::new(Semaphore::new(limits.instances_max as usize)),
             listing_slots: Arc::new(Semaphore::new(LISTING_INSTANCES_MAX as usize)),
             linker: component::linker(&engine)?,
-            cache: Cache::open(cache_dir, &engine)?,
+            cache,
             compiler,
             compiling: Semaphore::new(1),
             loaded: Mutex::default(),

@@ -218,7 +218,7 @@ fn find<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// No grant names the host, or the address it has is not allowed.
+    /// No grant covers the request, the address is not allowed, or the person who was asked said no.
     Denied,
     TimedOut,
     /// The host cannot be found or takes no connection.
@@ -235,8 +235,8 @@ impl fmt::Display for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             HttpError::Denied => f.write_str(
-                "the request is not allowed: the plugin's grants must name the host, and the \
-                 operator must give them",
+                "the request is not allowed: either no grant covers it, which the operator can \
+                 change, or the person who was asked for it said no; the task's log says which",
             ),
             HttpError::TimedOut => f.write_str("the request timed out"),
             HttpError::Unreachable(why) => write!(f, "the host cannot be reached: {why}"),

@@ -82,7 +82,7 @@ fn an_ungranted_host_fails_the_step_and_sends_nothing_more() {
     let output = result.unwrap();
     assert!(output.is_error);
     assert_eq!(states(&output), ["failed", "not_run"]);
-    assert!(output.joined_text().contains("the operator must give them"));
+    assert!(output.joined_text().contains("no grant covers it"));
     assert_eq!(seen.len(), 1);
 }
 

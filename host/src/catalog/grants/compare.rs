@@ -1,8 +1,8 @@
-//! Both sides of every grant as rows for people. Pure; it never shows a value that may be a secret.
+//! Both sides of every grant as rows for people. It never shows a value that may be a secret.
 
 use std::collections::BTreeMap;
 
-use super::intersect;
+use super::{effective, intersect};
 use crate::catalog::manifest::{Asked, AskedHttp};
 use crate::config::{Given, GivenDirectory, GivenSecret, GivenState, HttpPattern};
 
@@ -38,6 +38,8 @@ pub enum Effect {
     Asks,
     NotGiven,
     NotAsked,
+    /// Granted, and the host has no such directory or file.
+    Missing,
 }
 
 impl Kind {
@@ -61,8 +63,23 @@ impl Effect {
             Effect::Asks => "asks a person",
             Effect::NotGiven => "not given",
             Effect::NotAsked => "not asked",
+            Effect::Missing => "missing on the host",
         }
     }
+}
+
+/// As [`compare`], and whether what is granted is there. It may block.
+pub fn compare_with_host(asked: &Asked, given: &Given) -> Vec<Row> {
+    let mut rows = compare(asked, given);
+    for missing in effective(asked, given).missing() {
+        let is_meant = |row: &&mut Row| {
+            row.kind.as_str() == missing.kind && row.name == missing.name && row.asked.is_some()
+        };
+        if let Some(row) = rows.iter_mut().find(is_meant) {
+            row.effect = Effect::Missing;
+        }
+    }
+    rows
 }
 
 /// Both sides, one row for each thing: first what was asked, then what was given without being asked.
@@ -99,27 +116,47 @@ fn directory_rows(asked: &Asked, given: &Given) -> Vec<Row> {
             quota.unwrap_or_default()
         )
     };
+    let rule = given.ask.as_ref().map(|ask| &ask.directories);
     let wishes = asked.directories.iter().map(|wish| {
         let directory = given.directories.get(&wish.name);
+        let askable = rule.and_then(|rule| rule.get(&wish.name));
+        let askable = askable.filter(|_| wish.at_run_time);
         Row {
             kind: Kind::Directory,
             name: wish.name.clone(),
-            asked: Some(access_word(wish.write).to_owned()),
-            given: directory.map(shown),
-            effect: match directory {
-                None => Effect::NotGiven,
-                Some(directory) if wish.write && !directory.write => Effect::Narrowed,
-                Some(_) => Effect::Granted,
+            asked: Some(match wish.at_run_time {
+                true => format!("{}, at run time", access_word(wish.write)),
+                false => access_word(wish.write).to_owned(),
+            }),
+            given: match (directory, askable) {
+                (Some(directory), _) => Some(shown(directory)),
+                (None, askable) => askable.map(|rule| format!("ask for {}", shown(rule))),
+            },
+            effect: match (directory, askable) {
+                (None, None) => Effect::NotGiven,
+                (None, Some(_)) => Effect::Asks,
+                (Some(directory), _) if wish.write && !directory.write => Effect::Narrowed,
+                (Some(_), _) => Effect::Granted,
             },
             why: Some(wish.why.clone()),
         }
     });
-    let unasked = given
+    let is_wished = |name: &String| asked.directories.iter().any(|wish| wish.name == *name);
+    let given_in_vain = given
         .directories
         .iter()
-        .filter(|(name, _)| !asked.directories.iter().any(|wish| wish.name == **name))
+        .filter(|(name, _)| !is_wished(name))
         .map(|(name, directory)| unasked(Kind::Directory, name, shown(directory)));
-    wishes.chain(unasked).collect()
+    let is_asked_for = |name: &String| {
+        let mut wishes = asked.directories.iter();
+        wishes.any(|wish| wish.name == *name && wish.at_run_time)
+    };
+    let askable_in_vain = rule
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| !is_asked_for(name))
+        .map(|(name, rule)| unasked(Kind::Directory, name, format!("ask for {}", shown(rule))));
+    wishes.chain(given_in_vain).chain(askable_in_vain).collect()
 }
 
 fn http_rows(asked: &Asked, given: &Given) -> Vec<Row> {

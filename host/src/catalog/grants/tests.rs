@@ -248,3 +248,35 @@ fn a_comparison_never_shows_a_value_of_the_environment() {
     assert_eq!(effective(&wishes, &gifts).environment["TOKEN"], "s3cret");
     assert!(!format!("{:?}", compare(&wishes, &gifts)).contains("s3cret"));
 }
+
+#[test]
+fn a_directory_is_asked_for_only_when_both_sides_say_so() {
+    let wish = |at_run_time: bool| {
+        asked(&format!(
+            "directories = [{{ name = \"d\", access = \"write\", at_run_time = {at_run_time}, why = \"because\" }}]"
+        ))
+    };
+    let rule = given("ask.directories.d = { path = \"/data\", access = \"read\" }");
+    let ask = effective(&wish(true), &rule).ask_directories;
+    assert_eq!(ask[0].directory.path.to_str(), Some("/data"));
+    // Never more than either side says.
+    assert!(!ask[0].directory.write);
+    assert!(!ask[0].remember);
+    assert_eq!(ask[0].why, "because");
+    assert!(effective(&wish(true), &rule).directories.is_empty());
+    let rows = compare(&wish(true), &rule);
+    assert_eq!(rows[0].effect, Effect::Asks);
+    assert_eq!(rows[0].given.as_deref(), Some("ask for read /data"));
+
+    assert_eq!(effective(&wish(false), &rule).ask_directories, []);
+    let effects: Vec<Effect> = compare(&wish(false), &rule)
+        .iter()
+        .map(|row| row.effect)
+        .collect();
+    assert_eq!(effects, [Effect::NotGiven, Effect::NotAsked]);
+    let none = Given::default();
+    assert_eq!(effective(&wish(true), &none).ask_directories, []);
+    // What is given needs no question.
+    let both = given("directories.d = { path = \"/data\", access = \"write\" }");
+    assert_eq!(compare(&wish(true), &both)[0].effect, Effect::Granted);
+}

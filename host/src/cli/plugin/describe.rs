@@ -150,7 +150,7 @@ pub fn effect_word(effect: Effect, has_config: bool) -> String {
     let style = match effect {
         Effect::Granted => text::out().green(),
         Effect::Narrowed | Effect::Asks | Effect::NotAsked => text::out().yellow(),
-        Effect::NotGiven => text::out().red(),
+        Effect::NotGiven | Effect::Missing => text::out().red(),
     };
     style.apply_to(effect.as_str()).to_string()
 }

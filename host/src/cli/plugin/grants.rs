@@ -17,7 +17,7 @@ Examples:
   longshore plugin grants --plugin report-export --revoke
   longshore plugin grants --tenant acme --target https://api.example.com:443/v1/ --revoke
 
-What is taken back is asked again at the next request. What the operator gives, in longshore.toml, is
+What is taken back is asked again at the next request, and of a directory in the next run. What the operator gives, in longshore.toml, is
 shown by `longshore plugin list`.";
 
 #[derive(Args)]
@@ -30,7 +30,7 @@ pub struct GrantsArgs {
     #[arg(long, value_name = "NAME", value_parser = TenantId::parse)]
     tenant: Option<TenantId>,
     /// Only for this target, as it is listed
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "TARGET")]
     target: Option<String>,
     /// Take back what is listed; needs one of the three above
     #[arg(long)]

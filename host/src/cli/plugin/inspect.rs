@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::describe::Description;
-use crate::catalog::grants::{compare, effective};
+use crate::catalog::grants::{compare_with_host, effective};
 use crate::catalog::load::{CheckedTool, PluginError, load_component, load_plugin, read_manifest};
 use crate::catalog::manifest::Manifest;
 use crate::catalog::offers::Offers;
@@ -67,7 +67,7 @@ async fn describe(
         let none = Given::default();
         let given = config.given.get(&manifest.name).unwrap_or(&none);
         let grants = Arc::new(effective(&manifest.grants, given));
-        let rows = compare(&manifest.grants, given);
+        let rows = compare_with_host(&manifest.grants, given);
         let loaded = load_plugin(&workshop.sandbox, path, manifest, grants, max_bytes).await?;
         let component = &loaded.plugin.component;
         let file = loaded.manifest.component.display().to_string();

@@ -11,12 +11,12 @@ use super::inspect::Workshop;
 use super::running::{Taken, find_running, find_running_on, wait};
 use super::stage::Shelf;
 use crate::app::{Serving, ServingPlugin};
-use crate::catalog::grants::{Effect, compare, effective};
+use crate::catalog::grants::{Effect, Row, compare_with_host, effective};
 use crate::catalog::load::load_plugin;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::place::HostDirs;
 use crate::cli::{render, text};
-use crate::config::Given;
+use crate::config::{Config, Given};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,7 +77,7 @@ async fn install(args: InstallArgs, replaces: bool) -> Result<Exit, Failure> {
 
     let none = Given::default();
     let given = config.given.get(&name).unwrap_or(&none);
-    let rows = compare(&manifest.grants, given);
+    let rows = compare_with_host(&manifest.grants, given);
     let grants = Arc::new(effective(&manifest.grants, given));
     let max_bytes = config.limits.component_max_bytes;
     let workshop = Workshop::of_host(&config)?;
@@ -93,6 +93,7 @@ async fn install(args: InstallArgs, replaces: bool) -> Result<Exit, Failure> {
     let expected = ServingPlugin {
         version: loaded.plugin.version.clone(),
         sha256: loaded.plugin.digest.to_string(),
+        grants_sha256: loaded.plugin.grants.digest().to_string(),
     };
 
     // Only what the host says after this moment is about the change.
@@ -102,17 +103,22 @@ async fn install(args: InstallArgs, replaces: bool) -> Result<Exit, Failure> {
         None => shelf.add(&staged, &name)?,
     }
     drop(staged);
-    let is_over = |serving: &Serving| serving.plugins.get(&name) == Some(&expected);
+    // The grants may be others: the host read its configuration when it started.
+    let is_over = |serving: &Serving| {
+        let served = serving.plugins.get(&name);
+        served.is_some_and(|served| {
+            (&served.version, &served.sha256) == (&expected.version, &expected.sha256)
+        })
+    };
     let taken = wait(&config.data_dir, before.as_ref(), &name, is_over).await;
 
-    for row in &rows {
-        if matches!(row.effect, Effect::NotGiven | Effect::Narrowed) && !args.json {
+    if !args.json {
+        write_shortfall(&name, &rows);
+        if matches!(taken, Taken::Over { .. }) && has_other_grants(&config, &name, &expected) {
             eprintln!(
-                "{} {} {}: {}; the operator gives it under [plugin.{name}.grants]",
-                text::yellow(row.effect.as_str()),
-                row.kind.as_str(),
-                text::plain_line(&row.name, 64),
-                text::plain_line(row.why.as_deref().unwrap_or_default(), 120),
+                "{} the running host gives it other grants than this configuration; restart the host \
+                 to give these",
+                text::yellow("grants")
             );
         }
     }
@@ -127,6 +133,33 @@ async fn install(args: InstallArgs, replaces: bool) -> Result<Exit, Failure> {
     }
     eprintln!("{words}");
     Ok(exit)
+}
+
+/// What the plugin asked for and will not find, and who changes that.
+fn write_shortfall(plugin: &str, rows: &[Row]) {
+    for row in rows {
+        let remedy = match row.effect {
+            Effect::NotGiven | Effect::Narrowed => "the operator gives it under",
+            Effect::Missing => "create it, or correct it under",
+            Effect::Granted | Effect::Asks | Effect::NotAsked => continue,
+        };
+        eprintln!(
+            "{} {} {}: {}; {remedy} [plugin.{plugin}.grants]",
+            text::yellow(row.effect.as_str()),
+            row.kind.as_str(),
+            text::plain_line(&row.name, 64),
+            text::plain_line(row.why.as_deref().unwrap_or_default(), 120),
+        );
+    }
+}
+
+/// Whether the host that took the plugin over has another configuration than this command.
+fn has_other_grants(config: &Config, plugin: &str, expected: &ServingPlugin) -> bool {
+    let serving = Serving::read(&config.data_dir);
+    let served = serving
+        .as_ref()
+        .and_then(|serving| serving.plugins.get(plugin));
+    served.is_some_and(|served| served.grants_sha256 != expected.grants_sha256)
 }
 
 fn outcome(name: &str, version: &str, taken: Taken) -> (Exit, &'static str, String) {

@@ -8,9 +8,9 @@ use super::describe::{effect_word, grant_cells, row_json};
 use super::inspect::Workshop;
 use super::offers::{prompts_json, resources_json, templates_json};
 use super::running::find_running;
-use crate::app::Serving;
+use crate::app::{Serving, ServingPlugin};
 use crate::catalog::Sources;
-use crate::catalog::grants::{Effect, Row, compare};
+use crate::catalog::grants::{Effect, Row, compare_with_host};
 use crate::catalog::known::load_all;
 use crate::catalog::load::LoadedPlugin;
 use crate::catalog::offers::Offers;
@@ -45,14 +45,17 @@ pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
         .map(|plugin| {
             let none = Given::default();
             let given = config.given.get(&plugin.manifest.name).unwrap_or(&none);
-            let rows = compare(&plugin.manifest.grants, given);
+            let rows = compare_with_host(&plugin.manifest.grants, given);
             (plugin, rows)
         })
         .collect();
     let running = find_running(&config.data_dir).await;
     if args.json {
         render::json(&json!({
-            "plugins": listed.iter().map(plugin_json).collect::<Vec<_>>(),
+            "plugins": listed
+                .iter()
+                .map(|listed| plugin_json(listed, running.as_ref()))
+                .collect::<Vec<_>>(),
             "failures": loaded.failures,
             "host": running,
         }));
@@ -61,7 +64,7 @@ pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
         write_page(&mut page, &listed);
         write_grants(&mut page, &listed);
         if let Some(running) = &running {
-            write_running(&mut page, running);
+            write_running(&mut page, running, &listed);
         }
         page.print();
         for (name, reason) in &loaded.failures {
@@ -122,13 +125,24 @@ fn write_grants(page: &mut Page, listed: &[(LoadedPlugin, Vec<Row>)]) {
 }
 
 /// The host's own word: it may have been started with other flags, or still be loading.
-fn write_running(page: &mut Page, running: &Serving) {
-    let mut rows = vec![["running host", "version", "sha256"].map(str::to_owned)];
+fn write_running(page: &mut Page, running: &Serving, listed: &[(LoadedPlugin, Vec<Row>)]) {
+    let titles = ["running host", "version", "sha256", "grants"];
+    let mut rows = vec![titles.map(str::to_owned)];
     for (name, plugin) in &running.plugins {
+        let mut ours = listed.iter();
+        let ours = ours.find(|(ours, _)| ours.manifest.name == *name);
         rows.push([
             name.clone(),
             text::plain_line(&plugin.version, 32),
             plugin.sha256.chars().take(16).collect(),
+            match ours.map(|(ours, _)| has_grants_of(plugin, ours)) {
+                Some(true) => "as above".to_owned(),
+                Some(false) => {
+                    let words = "others; restart it to give those above";
+                    text::out().yellow().apply_to(words).to_string()
+                }
+                None => "–".to_owned(),
+            },
         ]);
     }
     for (name, reason) in &running.failures {
@@ -136,10 +150,16 @@ fn write_running(page: &mut Page, running: &Serving) {
             text::plain_line(name, 64),
             "failed".to_owned(),
             text::plain_line(reason, 300),
+            String::new(),
         ]);
     }
     page.gap();
     page.table(&rows);
+}
+
+/// Whether the running host gives a plugin what the configuration says now: it is read at its start.
+fn has_grants_of(running: &ServingPlugin, ours: &LoadedPlugin) -> bool {
+    running.grants_sha256 == ours.plugin.grants.digest().to_string()
 }
 
 /// `2 of 3 granted`, and what else deserves a look.
@@ -149,12 +169,16 @@ fn grants_words(rows: &[Row]) -> String {
     let asked = rows.len() - unasked;
     let granted = count(Effect::Granted) + count(Effect::Narrowed);
     let asks = count(Effect::Asks);
+    let missing = count(Effect::Missing);
     let mut words = match asked {
         0 => "asks for nothing".to_owned(),
         _ => format!("{granted} of {asked} granted"),
     };
     if asks > 0 {
         words += &format!(", {asks} asked at run time");
+    }
+    if missing > 0 {
+        words += &format!(", {missing} missing on the host");
     }
     if unasked > 0 {
         words += &format!(", {unasked} given in vain");
@@ -177,7 +201,8 @@ fn offered(tools: &str, offers: &Offers) -> String {
     words
 }
 
-fn plugin_json((plugin, grants): &(LoadedPlugin, Vec<Row>)) -> Value {
+fn plugin_json((plugin, grants): &(LoadedPlugin, Vec<Row>), running: Option<&Serving>) -> Value {
+    let served = running.and_then(|running| running.plugins.get(&plugin.manifest.name));
     let tools: Vec<&str> = plugin
         .tools
         .iter()
@@ -193,5 +218,7 @@ fn plugin_json((plugin, grants): &(LoadedPlugin, Vec<Row>)) -> Value {
         "resourceTemplates": templates_json(&plugin.offers),
         "prompts": prompts_json(&plugin.offers),
         "grants": grants.iter().map(row_json).collect::<Vec<_>>(),
+        // Null where no host serves it.
+        "grantsNeedRestart": served.map(|served| !has_grants_of(served, plugin)),
     })
 }

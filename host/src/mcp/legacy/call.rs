@@ -18,7 +18,7 @@ use super::ask::Asking;
 use super::message;
 use super::server::{Offer, error_data};
 use crate::mcp::call::{STREAM_AFTER, failure};
-use crate::mcp::error::Refusal;
+use crate::mcp::error::{MISSING_CAPABILITY, Refusal};
 use crate::mcp::measure::Measure;
 use crate::mcp::notice::{Notice, Told};
 use crate::mcp::tell::HEARD_MAX;
@@ -164,6 +164,10 @@ fn answer(
             )),
             None,
         ),
+        // These revisions have no code for it, and many clients keep an error's words from the model.
+        Err(CallError::Tool(error)) if error.code == MISSING_CAPABILITY => {
+            shown(&failure(&error.message), None)
+        }
         Err(error) => Err(error_data(Refusal::Call(error))),
     }
 }

@@ -5,34 +5,43 @@
 mod ask;
 mod call;
 mod follow;
+mod gathering;
+mod inbound;
+mod lines;
 mod message;
 mod read;
 mod server;
 mod sessions;
 mod streams;
 
-use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::{StreamExt, future, stream};
 use http::header::ACCEPT;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, request};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, request};
 use http_body_util::Full;
-use http_body_util::combinators::BoxBody;
-use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::model::ClientJsonRpcMessage;
+use rmcp::transport::streamable_http_server::session::{
+    ServerSseMessage, SessionId, SessionManager,
+};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
+use tokio::io::AsyncRead;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::envelope::Rejection;
+use super::error::Refusal;
+use super::lines::Lines;
 use super::list::Lists;
-use super::stopping;
+use super::{LegacyOutcome, Messages, Outcome, refused, stopping, wire};
 use crate::service::Service;
 use crate::task::TenantId;
+use lines::LineTransport;
 use server::{LegacyServer, Offer};
 use sessions::{Sessions, TENANT};
 
@@ -173,13 +182,24 @@ impl Legacy {
         tenant: &TenantId,
         mut head: request::Parts,
         body: Bytes,
-    ) -> Result<Response<BoxBody<Bytes, Infallible>>, SessionError> {
+    ) -> Result<LegacyOutcome, SessionError> {
         let session = session(&head.headers);
         // Calls that are running are seen to their end: their clients may still answer and cancel.
         if session.is_none() && *self.0.shutdown.borrow() {
             return Err(SessionError::Stopping);
         }
         self.0.sessions.check(session, tenant)?;
+        if head.method == Method::POST {
+            if let Some(session) = session
+                && inbound::is_batch(&body)
+            {
+                let outcome = self.answer_batch(session, &body).await?;
+                return Ok(LegacyOutcome::Outcome(outcome));
+            }
+            if let Err(Rejection { id, refusal }) = inbound::check(&body) {
+                return Ok(LegacyOutcome::Outcome(refused(id.as_ref(), &refusal)));
+            }
+        }
         head.headers.insert(ACCEPT, ACCEPT_BOTH);
         let ends_session = head.method == Method::DELETE;
         let request = Request::from_parts(head, Full::new(body));
@@ -189,25 +209,77 @@ impl Legacy {
         if ends_session && response.status() == StatusCode::ACCEPTED {
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
-        Ok(response)
+        // The type was checked before: it is the message that rmcp can't read.
+        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            let refusal = Refusal::NotARequest(inbound::NO_MESSAGE.to_owned());
+            return Ok(LegacyOutcome::Outcome(refused(None, &refusal)));
+        }
+        Ok(LegacyOutcome::Response(response))
     }
 
-    /// Serves one client over a pair of byte streams, a message a line, until it ends its side.
+    /// Hands each message of a batch to its session, which knows single ones only; what they are
+    /// answered with is one stream. It can't be taken up again when it breaks: an event's id is of
+    /// one message's stream.
+    async fn answer_batch(&self, session: &str, body: &[u8]) -> Result<Outcome, SessionError> {
+        let sessions = &self.0.sessions;
+        let session = SessionId::from(session);
+        let messages = match sessions.takes_batches(&session) {
+            true => inbound::read_batch(body),
+            false => Err(Refusal::NotARequest(inbound::NO_BATCHES.to_owned())),
+        };
+        let messages = match messages {
+            Ok(messages) => messages,
+            Err(refusal) => return Ok(refused(None, &refusal)),
+        };
+        let mut answers: Vec<Messages> = Vec::new();
+        for message in messages {
+            match message {
+                Ok(request @ ClientJsonRpcMessage::Request(_)) => {
+                    let events = sessions.create_stream(&session, request).await;
+                    let events = events.map_err(|_| SessionError::Unknown)?;
+                    answers.push(events.filter_map(as_line).boxed());
+                }
+                Ok(other) => {
+                    let accepted = sessions.accept_message(&session, other).await;
+                    accepted.map_err(|_| SessionError::Unknown)?;
+                }
+                Err(Rejection { id, refusal }) => {
+                    let failure = wire::failure(id.as_ref(), &refusal.face());
+                    answers.push(stream::once(future::ready(failure)).boxed());
+                }
+            }
+        }
+        Ok(match answers.is_empty() {
+            true => Outcome::Accepted,
+            false => Outcome::Stream(stream::select_all(answers).boxed()),
+        })
+    }
+
+    /// Serves one client over lines, from its `initialize` until it ends its side.
     pub(super) async fn serve_lines(
         &self,
         tenant: TenantId,
-        reader: impl AsyncRead + Send + Unpin + 'static,
-        writer: impl AsyncWrite + Send + Unpin + 'static,
-        line_max_bytes: usize,
+        initialize: &[u8],
+        lines: Lines<impl AsyncRead + Send + Unpin + 'static>,
+        outgoing: mpsc::Sender<Bytes>,
     ) -> io::Result<()> {
         let server = LegacyServer::new(self.0.offer.clone(), tenant);
-        let transport = AsyncRwTransport::new(reader, writer).with_max_line_length(line_max_bytes);
+        let transport = LineTransport::new(initialize, lines, outgoing);
         let ending = self.0.ending.child_token();
         let serving = rmcp::service::serve_server_with_ct(server, transport, ending);
         let running = serving.await.map_err(io::Error::other)?;
         running.waiting().await.map_err(io::Error::other)?;
         Ok(())
     }
+}
+
+/// What an event says, which is nothing when it only tells where a stream is.
+async fn as_line(event: ServerSseMessage) -> Option<Bytes> {
+    let json = serde_json::to_vec(&*event.message?);
+    Some(
+        json.expect("a message has text keys and writes to memory")
+            .into(),
+    )
 }
 
 /// The session a request belongs to; an unreadable id is one that nobody has.

@@ -20,6 +20,7 @@ use rmcp::transport::streamable_http_server::session::{
 use thiserror::Error;
 use tokio::time::{Instant, timeout};
 
+use super::inbound;
 use super::streams::{CallStream, Watched, name};
 use super::{LegacyLimits, RETRY_AFTER, SessionError};
 use crate::task::TenantId;
@@ -48,8 +49,8 @@ pub struct Session {
     /// Open HTTP responses.
     pub streams_open: usize,
     pub idle_since: Instant,
-    /// Whether the client knows events without a message, which tell where a stream may be taken up.
-    knows_priming: bool,
+    /// The one agreed on; none before.
+    revision: Option<ProtocolVersion>,
     /// The calls that are not answered, by the name of their stream.
     pub calls: HashMap<String, CallStream>,
     /// Calls whose client went away before their stream had a name.
@@ -125,6 +126,13 @@ impl Sessions {
         }
     }
 
+    /// Whether batches are part of what the client of a session speaks.
+    pub fn takes_batches(&self, id: &SessionId) -> bool {
+        let open = self.open.lock();
+        let revision = open.get(id).and_then(|session| session.revision.as_ref());
+        revision.is_some_and(inbound::has_batches)
+    }
+
     /// How many are open, and their HTTP responses.
     pub fn open(&self) -> (usize, usize) {
         let open = self.open.lock();
@@ -176,7 +184,7 @@ impl Sessions {
         let mut knows_priming = true;
         if let Some(session) = self.open.lock().get_mut(id) {
             session.streams_open += 1;
-            knows_priming = session.knows_priming;
+            knows_priming = session.knows_priming();
         }
         Watched::new(
             self.open.clone(),
@@ -195,10 +203,16 @@ impl Session {
             tenant,
             streams_open: 0,
             idle_since: Instant::now(),
-            knows_priming: false,
+            revision: None,
             calls: HashMap::new(),
             orphans: Vec::new(),
         }
+    }
+
+    /// Whether the client knows events without a message, which tell where a stream may be taken up.
+    fn knows_priming(&self) -> bool {
+        let revision = self.revision.as_ref().map(ProtocolVersion::as_str);
+        revision >= Some(ProtocolVersion::V_2025_11_25.as_str())
     }
 
     fn take_abandoned(&mut self, now: Instant, reconnect: Duration) -> Vec<RequestId> {
@@ -246,8 +260,7 @@ impl SessionManager for Sessions {
             && let ServerResult::InitializeResult(result) = &response.result
             && let Some(session) = self.open.lock().get_mut(id)
         {
-            session.knows_priming =
-                result.protocol_version.as_str() >= ProtocolVersion::V_2025_11_25.as_str();
+            session.revision = Some(result.protocol_version.clone());
         }
         Ok(answer)
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -17,7 +17,7 @@ use super::envelope::{self, Head};
 use super::error::Refusal;
 use super::{Endpoint, Outcome, status, stopping, wire};
 use crate::task::TenantId;
-use reader::{Line, Lines};
+pub use reader::{Line, Lines};
 use requests::Requests;
 
 /// Messages that wait to be written; more hold back whoever makes them.
@@ -56,34 +56,34 @@ impl Endpoint {
         let _client = self.0.line_clients.enter();
         let mut lines = Lines::new(reader, limits.line_max_bytes);
         let mut connection = Connection::new(self.clone(), tenant.clone(), limits.drain);
-        // The modern era's messages go through a channel, because several requests write at once.
+        // Messages go through a channel, because several requests write at once.
         let (outgoing, messages) = mpsc::channel(OUTGOING_MAX);
         let writing = tokio::spawn(write(messages, writer));
         let ended = connection.run(&mut lines, &outgoing).await;
-        drop(outgoing);
         drop(connection);
-        let writer = match timeout(limits.drain, writing).await {
+        let served = match ended {
+            Ok(Ended::Handshake(first)) => {
+                let (legacy, tenant) = (&self.0.legacy, tenant.clone());
+                legacy.serve_lines(tenant, &first, lines, outgoing).await
+            }
+            ended => {
+                drop(outgoing);
+                ended.map(drop)
+            }
+        };
+        match timeout(limits.drain, writing).await {
             Ok(written) => written.map_err(io::Error::other)??,
             Err(_) => return Err(io::Error::from(io::ErrorKind::TimedOut)),
-        };
-        let Ended::Handshake(mut first) = ended? else {
-            return Ok(());
-        };
-        first.push(b'\n');
-        let reader = io::Cursor::new(first).chain(lines.into_reader());
-        let tenant = tenant.clone();
-        let legacy = &self.0.legacy;
-        legacy
-            .serve_lines(tenant, reader, writer, limits.line_max_bytes)
-            .await
+        }
+        served
     }
 }
 
-/// Writes messages until nobody makes any more; gives the writer back.
-async fn write<W: AsyncWrite + Unpin>(
+/// Writes messages until nobody makes any more.
+async fn write(
     mut messages: mpsc::Receiver<Bytes>,
-    mut writer: W,
-) -> io::Result<W> {
+    mut writer: impl AsyncWrite + Unpin,
+) -> io::Result<()> {
     while let Some(message) = messages.recv().await {
         writer.write_all(&message).await?;
         writer.write_all(b"\n").await?;
@@ -91,7 +91,7 @@ async fn write<W: AsyncWrite + Unpin>(
             writer.flush().await?;
         }
     }
-    Ok(writer)
+    Ok(())
 }
 
 /// One client of the modern era, or one that has not decided.
@@ -141,8 +141,7 @@ impl Connection {
                 }
                 Line::Message(line) => self.take(line, outgoing).await,
                 Line::TooLong => {
-                    let what = "the line is longer than a message may be";
-                    let refusal = Refusal::NotARequest(what.to_owned());
+                    let refusal = Refusal::line_too_long();
                     let _ = outgoing.send(wire::failure(None, &refusal.face())).await;
                 }
                 Line::End => {

@@ -65,11 +65,6 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             }
         }
     }
-
-    /// The stream from where the lines ended.
-    pub fn into_reader(self) -> BufReader<R> {
-        self.reader
-    }
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ impl Host {
             tenant_tasks_running_max: 2,
             calls_running_max: 1,
             tenant_calls_running_max: 1,
+            tenant_calls_waiting_max: 8,
             call_wait_max: NEVER,
             held_instances_max: 1,
             tenant_held_instances_max: 1,

@@ -208,3 +208,75 @@ async fn a_call_whose_client_goes_away_is_told_to_stop() {
     let reason = "the client closed the call".to_owned();
     assert_eq!(ends.recv().await, Some(RunEnd::Cancelled(Some(reason))));
 }
+
+fn tenant(name: &str) -> TenantId {
+    TenantId::parse(name).unwrap()
+}
+
+#[tokio::test]
+async fn a_call_waits_for_a_place_of_its_own_tenant() {
+    let host = Fixture::with(
+        |limits| {
+            limits.tenant_calls_running_max = 1;
+            limits.tenant_calls_waiting_max = 1;
+        },
+        |_, _| async { returned("") },
+    );
+    let take = |name| {
+        let (scheduler, tenant) = (host.scheduler.clone(), tenant(name));
+        Box::pin(async move { scheduler.take_call_place(&tenant).await })
+    };
+    let first = take("a").await.unwrap();
+    let mut second = take("a");
+    assert!(futures_util::poll!(&mut second).is_pending());
+    // One more than may wait, and another tenant, to whom none of it matters.
+    let refused = take("a").await.err();
+    assert!(matches!(refused, Some(StartError::TooManyCalls)));
+    let other = take("b").await.unwrap();
+    drop(first);
+    let second = second.await.unwrap();
+    assert_eq!(host.scheduler.counts().calls, 2);
+
+    // Whoever goes away in line is passed over, and has taken nobody's place in it.
+    let mut third = take("a");
+    assert!(futures_util::poll!(&mut third).is_pending());
+    drop(third);
+    let mut fourth = take("a");
+    assert!(futures_util::poll!(&mut fourth).is_pending());
+    drop(second);
+    drop(fourth.await.unwrap());
+    drop(other);
+    assert_eq!(host.scheduler.counts().calls, 0);
+}
+
+#[tokio::test]
+async fn tenants_that_flood_leave_a_place_to_the_next_one() {
+    let host = Fixture::with(
+        |limits| limits.tenant_calls_running_max = 4,
+        |_, _| async { returned("") },
+    );
+    let take = |name| {
+        let (scheduler, tenant) = (host.scheduler.clone(), tenant(name));
+        Box::pin(async move { scheduler.take_call_place(&tenant).await })
+    };
+    let mut taken = Vec::new();
+    let mut waiting = Vec::new();
+    for name in ["a", "b", "c"] {
+        for _ in 0..8 {
+            let mut place = take(name);
+            match futures_util::poll!(&mut place) {
+                std::task::Poll::Ready(place) => taken.push((name, place.unwrap())),
+                std::task::Poll::Pending => waiting.push(place),
+            }
+        }
+    }
+    let names: Vec<_> = taken.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["a", "a", "a", "a", "b", "b", "c"]);
+    let fourth = take("d").await.unwrap();
+    // What the largest one leaves is not its own again as long as others have less.
+    taken.remove(0);
+    let fifth = take("e").await.unwrap();
+    assert_eq!(host.scheduler.counts().calls, 8);
+    drop((waiting, taken, fourth, fifth));
+    assert_eq!(host.scheduler.counts().calls, 0);
+}

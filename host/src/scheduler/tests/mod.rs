@@ -87,6 +87,7 @@ impl Fixture {
             tenant_tasks_running_max: 8,
             calls_running_max: 8,
             tenant_calls_running_max: 8,
+            tenant_calls_waiting_max: 8,
             call_wait_max: Duration::from_secs(5),
             held_instances_max: 8,
             tenant_held_instances_max: 8,

@@ -15,7 +15,8 @@ use super::{input_key, key, task};
 use crate::clock::Timestamp;
 use crate::task::{
     Abilities, Answer, Ask, Attempt, CallResult, CancelRequest, Digest, Ending, ExternalReference,
-    Input, InputKey, Phase, Policy, Recovery, RpcError, Task, ToolRef, Trace,
+    Input, InputKey, Interrupted, Interruption, Phase, Policy, Recovery, RpcError, Task, ToolRef,
+    Trace,
 };
 
 proptest! {
@@ -123,6 +124,12 @@ fn any_task() -> impl Strategy<Value = Task> {
             phase: run.0,
             attempt: Attempt(run.1),
             crashes: run.2,
+            crashes_in_all: run.2 / 3,
+            interrupted: run.3[2].then_some(Interrupted {
+                attempt: Attempt(run.1),
+                cause: [Interruption::Crash, Interruption::Shutdown][usize::from(run.3[3])],
+                at: Timestamp(times.1),
+            }),
             steps: run.2 / 2,
             message: words.0,
             done: words.1,
@@ -134,6 +141,7 @@ fn any_task() -> impl Strategy<Value = Task> {
             inputs: inputs.into_iter().map(input).collect::<BTreeMap<_, _>>(),
             external_reference: outside
                 .map(|(reference, url)| ExternalReference { reference, url }),
+            result_is_error: run.3[1],
             trace: Trace::read(
                 run.3[0].then_some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
                 run.3[1].then_some("a=b"),

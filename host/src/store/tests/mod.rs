@@ -121,6 +121,8 @@ fn task(id: &str) -> Task {
         phase: Phase::Queued { ready_at: NOW },
         attempt: Attempt(0),
         crashes: 0,
+        crashes_in_all: 0,
+        interrupted: None,
         steps: 0,
         message: None,
         done: None,
@@ -128,6 +130,7 @@ fn task(id: &str) -> Task {
         cancel: None,
         inputs: BTreeMap::new(),
         external_reference: None,
+        result_is_error: false,
         trace: None,
     }
 }

@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::io::Cursor;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use super::super::bodies::INLINE_BYTES_MAX;
 use super::super::records::{Records, Writes};
+use super::super::scratch::Scratch;
 use super::super::{
     Damaged, OpenError, Problem, Report, StateChange, StateOwner, StateQuota, Store, TransferError,
     check, compact, export, import, keys,
@@ -184,6 +187,30 @@ async fn compaction_keeps_everything_and_gives_space_back() {
     let store = bench.open();
     let again = store.update(&key("waits"), returned("{}")).await.unwrap();
     assert!(again.is_terminal());
+}
+
+/// What is read of a store whose disk is full.
+#[tokio::test]
+async fn a_copy_of_the_records_has_all_of_them_and_leaves_nothing_behind() {
+    let bench = Bench::new();
+    drop(filled(&bench).await);
+    let place = bench.path().join("records");
+    let before = fs::read(place.join("db")).unwrap();
+    let copy = Scratch::copy_of(bench.path(), &place).unwrap();
+    let folder = copy.path().to_owned();
+    assert_eq!(
+        fs::metadata(&folder).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
+    let entries = |place: &Path| -> Vec<_> {
+        let records = Records::open(place, 1 << 20).unwrap();
+        records.scan(b"").map(Result::unwrap).collect()
+    };
+    let copied = entries(&folder);
+    assert!(fs::read(place.join("db")).unwrap() == before);
+    assert_eq!(copied, entries(&place));
+    drop(copy);
+    assert!(!folder.exists());
 }
 
 /// What a compaction leaves that was cut short before or after its one step.

@@ -60,6 +60,20 @@ pub enum Operation {
     AskAll {
         keys: Vec<String>,
     },
+    /// Tells what the client can be asked.
+    Abilities,
+    /// Sends a person to a page; tells the answer.
+    Visit {
+        key: String,
+    },
+    /// Has the client's model write something; tells it.
+    Sample {
+        key: String,
+    },
+    /// Tells the client's directories.
+    Roots {
+        key: String,
+    },
     Reference {
         reference: String,
         url: Option<String>,
@@ -119,6 +133,18 @@ pub enum Operation {
     },
     /// Deletes a file.
     Delete {
+        path: String,
+    },
+    /// Tells how long a file is.
+    Length {
+        path: String,
+    },
+    /// Tells the names in a directory.
+    List {
+        path: String,
+    },
+    /// Makes a directory; tells how that went.
+    MakeDirectory {
         path: String,
     },
     Trap,
@@ -183,6 +209,19 @@ impl Operation {
                 format!("{key}: {}", ctx.confirm(&key, message)?)
             }
             Operation::AskAll { keys } => return ask_all(ctx, &keys),
+            Operation::Abilities => abilities(ctx),
+            Operation::Visit { key } => {
+                let answer = ctx.ask_url(&key, "Log in", "https://login.example/")?;
+                format!("{key}: {answer:?}")
+            }
+            Operation::Sample { key } => {
+                let sampling = Sampling::new("A haiku", 100);
+                format!("{key}: {}", ctx.sample(&key, sampling)?.text())
+            }
+            Operation::Roots { key } => {
+                let uris = ctx.roots(&key)?.into_iter().map(|root| root.uri);
+                format!("{key}: {}", uris.collect::<Vec<_>>().join(" "))
+            }
             Operation::Reference { reference, url } => {
                 ctx.external_reference(reference, url.as_deref());
                 return Ok(Vec::new());
@@ -229,6 +268,18 @@ impl Operation {
                 Ok(()) => format!("deleted {path}"),
                 Err(error) => format!("{path}: {error}"),
             },
+            Operation::Length { path } => match std::fs::metadata(&path) {
+                Ok(found) => format!("{path}: {} long", found.len()),
+                Err(error) => format!("{path}: {error}"),
+            },
+            Operation::List { path } => match list(&path) {
+                Ok(names) => format!("{path}: {}", names.join(" ")),
+                Err(error) => format!("{path}: {error}"),
+            },
+            Operation::MakeDirectory { path } => match std::fs::create_dir(&path) {
+                Ok(()) => format!("made {path}"),
+                Err(error) => format!("{path}: {error}"),
+            },
             Operation::Trap => panic!("as the script says"),
             Operation::TrapOnce if ctx.attempt() == 1 => panic!("as the script says, once"),
             Operation::TrapOnce => return Ok(Vec::new()),
@@ -264,6 +315,15 @@ fn append(path: &str, bytes: usize) -> String {
     }
 }
 
+fn list(path: &str) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
 fn ms_of_nothing() -> u64 {
     0
 }
@@ -295,6 +355,17 @@ fn post_step(ctx: &Context, name: &str, url: &str) -> Result<u32> {
     );
     Request::post(url).body(effect).send()?;
     Ok(ctx.attempt())
+}
+
+fn abilities(ctx: &Context) -> String {
+    let all = [
+        ("form", ctx.can_ask()),
+        ("url", ctx.can_show_url()),
+        ("sampling", ctx.can_sample()),
+        ("roots", ctx.can_list_roots()),
+    ];
+    let names = all.into_iter().filter(|(_, can)| *can);
+    names.map(|(name, _)| name).collect::<Vec<_>>().join(" ")
 }
 
 fn ask_all(ctx: &Context, keys: &[String]) -> Result<Vec<String>> {

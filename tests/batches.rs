@@ -1,0 +1,281 @@
+//! Batches, which one revision has, and keys that stand twice in a message of a session: both are seen
+//! to before a message comes to its session, over HTTP and over lines alike.
+
+use longshore_guests as guests;
+use serde_json::{Value, json};
+
+use crate::harness::{LegacyClient, Setup, StdioHost};
+
+/// The one with batches.
+const REVISION: &str = "2025-03-26";
+
+fn script_setup() -> Setup {
+    Setup::new(&[("script", &guests::SCRIPT.directory())])
+}
+
+fn call(id: u64, tool: &str, script: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
+        "name": tool, "arguments": {"script": script}, "_meta": {"progressToken": id},
+    }})
+}
+
+fn ping(id: u64) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
+}
+
+fn initialized() -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
+}
+
+fn ids(answers: &[Value]) -> Vec<Value> {
+    let mut ids: Vec<Value> = answers.iter().map(|answer| answer["id"].clone()).collect();
+    ids.sort_by_key(ToString::to_string);
+    ids
+}
+
+/// A script that tells how far it is, asks, and tells the answer.
+fn asking() -> Value {
+    json!([
+        {"do": "progress", "message": "asking"},
+        {"do": "confirm", "key": "go", "message": "Go?"},
+    ])
+}
+
+const NO_MESSAGES: [&str; 6] = [
+    "[]",
+    "[1",
+    r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},]"#,
+    r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#,
+    r#"{"jsonrpc":"2.0"}"#,
+    "7",
+];
+
+#[tokio::test]
+async fn every_request_of_a_batch_is_answered_on_one_stream_told_and_asked_as_any_other() {
+    let setup = script_setup();
+    let host = setup.start().await;
+    let client = LegacyClient::open(host.url(), REVISION).await;
+    let listing = json!({"jsonrpc": "2.0", "id": 13, "method": "tools/list"});
+    let batch = json!([
+        call(11, "script_auto", asking()),
+        ping(12),
+        initialized(),
+        listing,
+        ping(14),
+        7,
+    ]);
+    let mut stream = client.batch(&batch).await;
+    let (mut answers, mut told) = (Vec::new(), Vec::new());
+    while let Some(message) = stream.next().await {
+        match message["method"].as_str() {
+            None => answers.push(message),
+            Some("elicitation/create") => {
+                let yes = json!({"action": "accept", "content": {"confirm": true}});
+                // The answer to a question comes in a batch as well.
+                let answer = json!([{"jsonrpc": "2.0", "id": message["id"], "result": yes}]);
+                assert_eq!(client.post_text(&answer.to_string()).await.0, 202);
+            }
+            Some(_) => told.push(message["params"]["message"].clone()),
+        }
+    }
+    assert_eq!(
+        ids(&answers),
+        [json!(11), json!(12), json!(13), json!(14), Value::Null]
+    );
+    assert!(told.contains(&json!("asking")), "{told:?}");
+    let called = answers.iter().find(|answer| answer["id"] == 11).unwrap();
+    assert_eq!(
+        called["result"]["content"][0]["text"], "go: true",
+        "{called:#}"
+    );
+    let refused = answers.iter().find(|answer| answer.get("id").is_none());
+    assert_eq!(refused.unwrap()["error"]["code"], -32600);
+}
+
+#[tokio::test]
+async fn a_batch_that_asks_for_nothing_is_accepted_without_a_body() {
+    let setup = script_setup();
+    let host = setup.start().await;
+    let client = LegacyClient::open(host.url(), REVISION).await;
+    let batch = json!([initialized(), initialized()]).to_string();
+    assert_eq!(client.post_text(&batch).await, (202, Value::Null));
+}
+
+#[tokio::test]
+async fn a_session_is_not_opened_within_a_batch() {
+    let setup = script_setup();
+    let host = setup.start().await;
+    let client = LegacyClient::open(host.url(), REVISION).await;
+    let opening = json!({"jsonrpc": "2.0", "id": 21, "method": "initialize", "params": {
+        "protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"},
+    }});
+    let mut stream = client.batch(&json!([opening, ping(22)])).await;
+    let mut answers = Vec::new();
+    while let Some(message) = stream.next().await {
+        answers.push(message);
+    }
+    assert_eq!(ids(&answers), [21, 22]);
+    let refused = answers.iter().find(|answer| answer["id"] == 21).unwrap();
+    assert_eq!(refused["error"]["code"], -32600, "{refused:#}");
+    // Nor does one outside a session open it.
+    let reply = host.client().raw(json!([opening]).to_string(), &[]).await;
+    assert_eq!((reply.status, reply.code()), (400, -32600));
+}
+
+#[tokio::test]
+async fn other_revisions_have_no_batches() {
+    let setup = script_setup();
+    let host = setup.start().await;
+    for version in ["2025-11-25", "2025-06-18", "2024-11-05"] {
+        let client = LegacyClient::open(host.url(), version).await;
+        let (status, refused) = client.post_text(&json!([ping(1)]).to_string()).await;
+        assert_eq!((status, &refused["error"]["code"]), (400, &json!(-32600)));
+        let words = refused["error"]["message"].as_str().unwrap();
+        assert!(words.contains("send each message on its own"), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn the_calls_of_a_batch_are_stopped_when_its_client_goes_away() {
+    let setup = script_setup()
+        .configure("[limits]\ntenant_calls_running_max = 2\nlegacy_reconnect_ms = 50");
+    let host = setup.start().await;
+    let client = LegacyClient::open(host.url(), REVISION).await;
+    let waits = json!([{"do": "progress", "message": "waiting"}, {"do": "wait", "ms": 600_000}]);
+    let batch = json!([
+        call(1_031, "script_inline", waits.clone()),
+        call(1_032, "script_inline", waits.clone()),
+    ]);
+    let mut stream = client.batch(&batch).await;
+    for _ in 0..2 {
+        assert_eq!(stream.next().await.unwrap()["params"]["message"], "waiting");
+    }
+    drop(stream);
+    let says = json!({"script": [{"do": "say", "text": "there is room"}]});
+    loop {
+        let reply = client.call("script_inline", says.clone()).await;
+        match reply["error"]["code"].as_i64() {
+            None => break,
+            Some(-31000) => {}
+            Some(_) => panic!("{reply:#}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn over_lines_a_batch_is_answered_with_one_line_when_all_of_it_is() {
+    let setup = script_setup();
+    let mut host = StdioHost::start(&setup);
+    let agreed = host.initialize_as(REVISION).await;
+    assert_eq!(agreed["protocolVersion"], REVISION);
+    let batch = json!([
+        call(11, "script_auto", asking()),
+        ping(12),
+        initialized(),
+        7
+    ]);
+    host.send(&batch).await;
+    loop {
+        let message = host.next().await.unwrap();
+        if message["method"] == "elicitation/create" {
+            let yes = json!({"action": "accept", "content": {"confirm": true}});
+            host.send(&json!([{"jsonrpc": "2.0", "id": message["id"], "result": yes}]))
+                .await;
+            break;
+        }
+        assert_eq!(message["method"], "notifications/progress", "{message:#}");
+    }
+    let answers = host.next_batch().await;
+    assert_eq!(ids(&answers), [json!(11), json!(12), Value::Null]);
+    let called = answers.iter().find(|answer| answer["id"] == 11).unwrap();
+    assert_eq!(
+        called["result"]["content"][0]["text"], "go: true",
+        "{called:#}"
+    );
+    assert!(host.end().await.success());
+}
+
+#[tokio::test]
+async fn over_lines_a_batch_does_not_wait_for_a_call_that_was_cancelled() {
+    let setup = script_setup();
+    let mut host = StdioHost::start(&setup);
+    host.initialize_as(REVISION).await;
+    let waits = json!([{"do": "progress", "message": "waiting"}, {"do": "wait", "ms": 600_000}]);
+    host.send(&json!([call(11, "script_inline", waits), ping(12)]))
+        .await;
+    let waiting = host.next().await.unwrap();
+    assert_eq!(waiting["params"]["message"], "waiting", "{waiting:#}");
+    let params = json!({"requestId": 11});
+    host.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
+        .await;
+    assert_eq!(ids(&host.next_batch().await), [12]);
+    assert!(host.end().await.success());
+}
+
+#[tokio::test]
+async fn over_lines_what_is_no_message_is_refused_as_over_http() {
+    let setup = script_setup();
+    let serving = setup.start().await;
+    let client = LegacyClient::open(serving.url(), REVISION).await;
+    // A bridge to the same host.
+    let mut lines = StdioHost::start(&setup);
+    lines.initialize_as(REVISION).await;
+    for body in NO_MESSAGES {
+        let (status, over_http) = client.post_text(body).await;
+        assert_eq!(status, 400, "{body}");
+        lines.send_line(body).await;
+        let over_lines = lines.next().await.unwrap();
+        assert_eq!(
+            over_lines["error"]["code"], over_http["error"]["code"],
+            "{body}"
+        );
+    }
+    assert!(lines.end().await.success());
+
+    let mut other = StdioHost::start(&setup);
+    other.initialize_as("2025-06-18").await;
+    other.send(&json!([ping(1)])).await;
+    assert_eq!(other.next().await.unwrap()["error"]["code"], -32600);
+    assert!(other.end().await.success());
+}
+
+/// A gateway in front may have judged the one that the host would drop.
+#[tokio::test]
+async fn a_key_that_stands_twice_in_a_session_is_refused_and_its_tool_not_called() {
+    let setup = script_setup();
+    let host = setup.start().await;
+    let text = |id: u64, arguments: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"script_inline","arguments":{arguments}}}}}"#
+        )
+    };
+    let twice = [
+        r#"{"script":[],"script":[{"do":"say","text":"called"}]}"#,
+        r#"{"script":[{"do":"say","text":"judged","text":"called"}]}"#,
+    ];
+    for version in ["2025-11-25", "2025-06-18", REVISION, "2024-11-05"] {
+        let client = LegacyClient::open(host.url(), version).await;
+        let mut lines = StdioHost::start(&setup);
+        lines.initialize_as(version).await;
+        for (id, arguments) in (50..).zip(twice) {
+            let body = text(id, arguments);
+            let (status, refused) = client.post_text(&body).await;
+            assert_eq!((status, &refused["id"]), (200, &json!(id)), "{refused:#}");
+            lines.send_line(&body).await;
+            for refused in [refused, lines.next().await.unwrap()] {
+                assert_eq!(refused["id"], id);
+                assert_eq!(refused["error"]["code"], -32602, "{refused:#}");
+                let words = refused["error"]["message"].as_str().unwrap();
+                assert!(words.contains("stands there twice"), "{words}");
+            }
+        }
+        assert!(lines.end().await.success());
+    }
+    let client = LegacyClient::open(host.url(), REVISION).await;
+    let batch = format!("[{}]", text(60, twice[1]));
+    let (status, _) = client.post_text(&batch).await;
+    assert_eq!(
+        status, 200,
+        "a batch has a stream for what is wrong with its messages"
+    );
+}
