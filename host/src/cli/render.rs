@@ -137,7 +137,7 @@ pub fn task_table(states: &[TaskState]) -> Page {
         rows.push([
             text::plain_line(&state.task_id, 128),
             age(&state.created_at),
-            state.status.as_str().to_owned(),
+            status(state),
             text::plain_line(format!("{tool}: {message}").trim_end_matches(": "), 240),
         ]);
     }

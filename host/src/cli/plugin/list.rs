@@ -149,8 +149,8 @@ fn write_running(page: &mut Page, running: &Serving, listed: &[(LoadedPlugin, Ve
         rows.push([
             text::plain_line(name, 64),
             "failed".to_owned(),
-            text::plain_line(reason, 300),
             String::new(),
+            text::plain_line(reason, 300),
         ]);
     }
     page.gap();
