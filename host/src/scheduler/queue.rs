@@ -112,6 +112,12 @@ impl<W> FairQueue<W> {
         self.taken
     }
 
+    /// The places of each tenant, added up.
+    #[cfg(test)]
+    pub fn taken_by_tenants(&self) -> usize {
+        self.tenants.values().map(|line| line.taken).sum()
+    }
+
     pub fn is_anybody_waiting(&self) -> bool {
         !self.turns.is_empty()
     }
