@@ -93,7 +93,13 @@ async fn a_plugin_in_another_language_is_inspected_like_any_other() {
         said.contains("always a task · resumes when interrupted"),
         "{said}"
     );
-    assert!(said.contains("go  whether it is handed on"), "{said}");
+    let words: Vec<&str> = said.split_whitespace().collect();
+    assert!(
+        words
+            .join(" ")
+            .contains("may ask go whether it is handed on"),
+        "{said}"
+    );
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ async fn a_signal_to_the_hosts_group_while_it_starts_is_not_a_components_fault()
     let Output { status, stderr, .. } = host.wait_with_output().await.unwrap();
     let said = String::from_utf8_lossy(&stderr);
     assert_eq!(status.code(), Some(0), "{said}");
-    assert!(said.contains("probe 0.1.0"), "{said}");
+    assert!(said.contains("stopped before it had started"), "{said}");
     assert!(!said.contains("failed"), "{said}");
 }
 

@@ -41,7 +41,10 @@ pub async fn run(args: ServeArgs) -> Result<Exit, Failure> {
     let host = tokio::select! {
         started = start(config.clone()) => started?,
         // Nobody was promised anything yet, and a plugin may take long to compile.
-        () = stop.wait() => return Ok(Exit::Interrupted),
+        () = stop.wait() => {
+            eprintln!("stopped before it had started");
+            return Ok(Exit::Done);
+        }
     };
     print_summary(&host, &config);
     stop.wait().await;
