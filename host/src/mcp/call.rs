@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use http::HeaderMap;
 use serde_json::{Map, Value};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::client::Client;
@@ -17,11 +16,11 @@ use super::envelope::{Request, text_of};
 use super::error::Refusal;
 use super::notice::{Notice, Told};
 use super::request_state::{Binding, Sealer};
-use super::tell::{Meter, hear, reported, said, write_message};
+use super::tell::{Course, Meter, Next, hear, write_message};
 use super::wire::{self, Object};
 use super::{Method, Output, RequestId, headers as mirrored, members, tasks};
 use crate::service::{CallError, CallRequest, Earlier, Message, PendingCall, Reply, Service};
-use crate::task::{CallResult, Progress, TenantId};
+use crate::task::{CallResult, TenantId};
 
 /// How long a call with a progress token may stay silent before its stream begins. A call that is
 /// answered sooner gets a plain response, and an error its HTTP status.
@@ -30,9 +29,6 @@ pub const STREAM_AFTER: Duration = Duration::from_millis(500);
 /// Said first, and in the result, when a call runs within its request for want of Tasks (I8).
 const FALLBACK_NOTICE: &str = "this call runs within its request, because the client did not \
     declare the io.modelcontextprotocol/tasks extension; closing the request stops the tool";
-
-/// Waits for a call's reply; dropping it stops the tool.
-type Waiting = BoxFuture<'static, Result<Reply, CallError>>;
 
 /// What it takes to answer once the reply is there.
 pub struct Answering {
@@ -237,37 +233,26 @@ async fn answer_with_progress(
     mut answering: Answering,
     mut pending: PendingCall,
     token: Option<String>,
-    mut heard: Option<mpsc::Receiver<Message>>,
+    heard: Option<mpsc::Receiver<Message>>,
 ) -> Result<Output, Refusal> {
     // Without a token there is no way to tell of progress.
     if token.is_none() {
         answering.notice.only_in_result();
     }
-    let mut progress = token.as_ref().map(|_| pending.progress.clone());
-    if let Some(progress) = progress.as_mut().filter(|newest| newest.borrow().is_some()) {
-        // A quick tool may have reported before anyone looked.
-        progress.mark_changed();
-    }
-    let mut waiting: Waiting = async move { pending.reply().await }.boxed();
-    let mut first = None;
-    let is_reported = tokio::select! {
-        // What was reported before the reply is told before it.
-        biased;
-        () = reported(&mut progress) => true,
-        message = said(&mut heard) => {
-            first = Some(message);
-            false
-        }
-        reply = &mut waiting => return answering.message(reply).await.map(Output::Message),
-        () = sleep(STREAM_AFTER) => false,
+    let progress = token.as_ref().map(|_| pending.progress.clone());
+    let waiting = async move { pending.reply().await };
+    let mut course = Course::new(waiting.boxed(), progress, heard);
+    let first = tokio::select! {
+        first = course.next() => Some(first),
+        () = sleep(STREAM_AFTER) => None,
     };
+    if let Some(Next::Reply(reply)) = first {
+        return answering.message(reply).await.map(Output::Message);
+    }
     let stream = CallStream {
         answering,
-        waiting,
-        progress,
-        is_reported,
-        heard,
-        said: first,
+        course,
+        first,
         meter: Meter::new(token.unwrap_or_default()),
         is_over: false,
     };
@@ -276,18 +261,12 @@ async fn answer_with_progress(
     ))
 }
 
-/// A call's stream under way. Dropping it drops the reply's future, which stops the tool.
+/// A call's stream under way.
 struct CallStream {
     answering: Answering,
-    waiting: Waiting,
-    /// None once nobody reports any more.
-    progress: Option<watch::Receiver<Option<Progress>>>,
-    /// Whether there is progress that was not told yet.
-    is_reported: bool,
-    /// None when the client does not listen, or nobody speaks any more.
-    heard: Option<mpsc::Receiver<Message>>,
-    /// What was said and not told yet.
-    said: Option<Message>,
+    course: Course<Result<Reply, CallError>>,
+    /// What came before the stream began, until it is told.
+    first: Option<Next<Result<Reply, CallError>>>,
     meter: Meter,
     is_over: bool,
 }
@@ -297,42 +276,29 @@ impl CallStream {
         if self.is_over {
             return None;
         }
-        loop {
-            if let Some(words) = self.answering.notice.take() {
-                let message = self.meter.tell(None, None, &words);
-                return Some((message, self));
-            }
-            if self.is_reported {
-                self.is_reported = false;
-                if let Some(message) = self.newest() {
-                    return Some((message, self));
-                }
-            }
-            if let Some(said) = self.said.take() {
-                return Some((write_message(&said), self));
-            }
-            tokio::select! {
-                biased;
-                () = reported(&mut self.progress) => self.is_reported = true,
-                message = said(&mut self.heard) => self.said = Some(message),
-                reply = &mut self.waiting => {
-                    self.is_over = true;
-                    let message = match self.answering.message(reply).await {
-                        Ok(message) => message,
-                        Err(refusal) => wire::failure(Some(&self.answering.id), &refusal.face()),
-                    };
-                    return Some((message, self));
-                }
-            }
+        if let Some(words) = self.answering.notice.take() {
+            let message = self.meter.tell(None, None, &words);
+            return Some((message, self));
         }
-    }
-
-    fn newest(&mut self) -> Option<Bytes> {
-        let progress = self.progress.as_mut()?.borrow_and_update().clone()?;
-        Some(
-            self.meter
-                .tell(progress.done, progress.total, &progress.message),
-        )
+        let next = match self.first.take() {
+            Some(first) => first,
+            None => self.course.next().await,
+        };
+        let message = match next {
+            Next::Progress(progress) => {
+                self.meter
+                    .tell(progress.done, progress.total, &progress.message)
+            }
+            Next::Message(message) => write_message(&message),
+            Next::Reply(reply) => {
+                self.is_over = true;
+                match self.answering.message(reply).await {
+                    Ok(message) => message,
+                    Err(refusal) => wire::failure(Some(&self.answering.id), &refusal.face()),
+                }
+            }
+        };
+        Some((message, self))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is told while a call runs: how far it is, and what its plugin says.
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, watch};
 
 use super::client::Client;
@@ -25,10 +26,82 @@ pub fn hear(
     (Some(Listener { level, sender }), Some(heard))
 }
 
-/// Resolves when there is new progress; never when nobody reports any more. Safe to cancel.
-pub async fn reported(progress: &mut Option<watch::Receiver<Option<Progress>>>) {
+/// A call's course as its client hears it: what is told of it, in order, and then its reply.
+/// Dropping it drops the reply's future, which stops the tool.
+pub struct Course<R> {
+    waiting: BoxFuture<'static, R>,
+    /// Set once it is there; what was told before it may still have to be heard.
+    reply: Option<R>,
+    /// None once nobody reports any more.
+    progress: Option<watch::Receiver<Option<Progress>>>,
+    /// None when the client does not listen, or nobody speaks any more.
+    heard: Option<mpsc::Receiver<Message>>,
+}
+
+/// What comes next in a call's course.
+pub enum Next<R> {
+    Progress(Progress),
+    Message(Message),
+    Reply(R),
+}
+
+impl<R> Course<R> {
+    pub fn new(
+        waiting: BoxFuture<'static, R>,
+        mut progress: Option<watch::Receiver<Option<Progress>>>,
+        heard: Option<mpsc::Receiver<Message>>,
+    ) -> Course<R> {
+        if let Some(progress) = progress.as_mut().filter(|newest| newest.borrow().is_some()) {
+            // A quick tool may have reported before anyone looked.
+            progress.mark_changed();
+        }
+        Course {
+            waiting,
+            reply: None,
+            progress,
+            heard,
+        }
+    }
+
+    /// Waits for what comes next. Safe to cancel, and not to be asked again after the reply.
+    pub async fn next(&mut self) -> Next<R> {
+        loop {
+            // A reply may come between two looks, and with it what was told before.
+            if let Some(told) = self.told() {
+                return told;
+            }
+            if let Some(reply) = self.reply.take() {
+                return Next::Reply(reply);
+            }
+            tokio::select! {
+                biased;
+                () = reported(&mut self.progress) => {}
+                message = said(&mut self.heard) => return Next::Message(message),
+                reply = &mut self.waiting => self.reply = Some(reply),
+            }
+        }
+    }
+
+    /// What is there already.
+    fn told(&mut self) -> Option<Next<R>> {
+        if let Some(progress) = &mut self.progress {
+            let newest = progress.borrow_and_update();
+            if newest.has_changed()
+                && let Some(progress) = newest.clone()
+            {
+                return Some(Next::Progress(progress));
+            }
+        }
+        let message = self.heard.as_mut()?.try_recv().ok()?;
+        Some(Next::Message(message))
+    }
+}
+
+/// Resolves when there is new progress, which stays new; never when nobody reports any more.
+async fn reported(progress: &mut Option<watch::Receiver<Option<Progress>>>) {
     if let Some(newest) = progress {
         if newest.changed().await.is_ok() {
+            newest.mark_changed();
             return;
         }
         *progress = None;
@@ -36,8 +109,8 @@ pub async fn reported(progress: &mut Option<watch::Receiver<Option<Progress>>>) 
     std::future::pending().await
 }
 
-/// The next message; never when there is nobody to hear. Safe to cancel.
-pub async fn said(heard: &mut Option<mpsc::Receiver<Message>>) -> Message {
+/// The next message; never when there is nobody to hear.
+async fn said(heard: &mut Option<mpsc::Receiver<Message>>) -> Message {
     if let Some(messages) = heard {
         if let Some(message) = messages.recv().await {
             return message;
@@ -89,7 +162,44 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
+    use crate::service::LogLevel;
+
+    #[tokio::test]
+    async fn what_was_told_before_the_reply_is_heard_before_it() {
+        let (speaker, heard) = mpsc::channel(HEARD_MAX);
+        let progress = watch::Sender::new(None);
+        let watched = progress.subscribe();
+        // All of it comes between two looks: while the reply is polled.
+        let reply = async move {
+            for data in ["1", "2"] {
+                let message = Message {
+                    level: LogLevel::Info,
+                    logger: None,
+                    data: data.to_owned(),
+                };
+                speaker.try_send(message).unwrap();
+            }
+            progress.send_replace(Some(Progress {
+                message: "half".to_owned(),
+                done: None,
+                total: None,
+            }));
+            "reply"
+        };
+        let mut course = Course::new(reply.boxed(), Some(watched), Some(heard));
+        let mut order = Vec::new();
+        loop {
+            match course.next().await {
+                Next::Progress(progress) => order.push(progress.message),
+                Next::Message(message) => order.push(message.data),
+                Next::Reply(reply) => break order.push(reply.to_owned()),
+            }
+        }
+        assert_eq!(order, ["half", "1", "2", "reply"]);
+    }
 
     fn text(bytes: &Bytes) -> &str {
         std::str::from_utf8(bytes).unwrap()
