@@ -68,6 +68,7 @@ pub fn run(args: &NewArgs) -> Result<Exit, Failure> {
         std::fs::create_dir_all(directory.join("src"))?;
         std::fs::write(directory.join("Cargo.toml"), fill(CARGO_TOML))?;
         std::fs::write(directory.join(MANIFEST_FILE), fill(PLUGIN_TOML))?;
+        std::fs::write(directory.join(".gitignore"), "/target\n")?;
         std::fs::write(directory.join("src/lib.rs"), fill(LIB_RS))
     };
     let shown = directory.display();
