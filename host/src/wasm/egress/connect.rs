@@ -2,7 +2,7 @@
 //! stand for, and connect to one of those that are left. The address that was checked is the one
 //! connected to, so that a name can't change its meaning in between.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -26,6 +26,12 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Lookups under way, all guests together: they hold threads that file operations need too (I6).
 const LOOKUPS_MAX: usize = 16;
+
+/// What `localhost` stands for.
+const LOOPBACK: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::LOCALHOST),
+    IpAddr::V6(Ipv6Addr::LOCALHOST),
+];
 
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 4;
@@ -51,6 +57,9 @@ enum Names {
 impl Names {
     async fn find(&self, name: &str, port: u16) -> std::io::Result<Vec<IpAddr>> {
         match self {
+            // This machine, whatever a name server says, and also where nothing knows the name
+            // (RFC 6761, 6.3).
+            Names::System if name == "localhost" => Ok(LOOPBACK.to_vec()),
             Names::System => {
                 let found = lookup_host((name, port)).await?;
                 Ok(found.map(|address| address.ip()).collect())
@@ -218,7 +227,6 @@ fn tls_connector() -> Result<TlsConnector, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
     use std::sync::Mutex;
 
     use tokio::net::TcpListener;
@@ -256,6 +264,12 @@ mod tests {
         assert!(matches!(refusal.error, Error::DestinationIpProhibited));
         let found = connector.resolve(&target, Reach::Loopback).await;
         assert_eq!(found.ok(), Some(vec![Ipv4Addr::LOCALHOST.into()]));
+    }
+
+    #[tokio::test]
+    async fn localhost_is_this_machine_without_asking_anybody() {
+        let found = Connector::new().look_up("localhost", 80).await;
+        assert_eq!(found.ok(), Some(LOOPBACK.to_vec()));
     }
 
     #[tokio::test]
