@@ -4,6 +4,7 @@
 mod gift;
 mod given;
 mod limits;
+mod nesting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -144,11 +145,33 @@ impl Config {
             }
         }
 
-        let given = file
+        let given: BTreeMap<String, Given> = file
             .plugin
             .into_iter()
             .map(|(name, plugin)| (name, plugin.grants.relative_to(base)))
             .collect();
+        let mut tenants: Vec<&str> = file
+            .tenant
+            .iter()
+            .map(|entry| entry.name.0.as_str())
+            .collect();
+        let local = TenantId::local();
+        tenants.push(local.as_str());
+        if let Some(nested) = nesting::find(&given, &tenants) {
+            let keys = [
+                "plugin",
+                nested.plugin,
+                "grants",
+                "directories",
+                nested.name,
+            ];
+            let message = format!(
+                "the directory `{}` lies in `{}` of `{}`, which may be written: a tool there could \
+                 put a link in its place; give one of them a place of its own",
+                nested.name, nested.outer_name, nested.outer_plugin
+            );
+            return Err(invalid(&keys, message));
+        }
         let listen = overrides
             .listen
             .or(file.listen.map(|listen| listen.0))

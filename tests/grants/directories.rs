@@ -39,6 +39,7 @@ fn names(setup: &Setup, directory: &str) -> Vec<String> {
 /// The one question that is open, if it is none of those answered before.
 async fn question(client: &Client, id: &str, before: &[&str]) -> (String, Value) {
     let is_new = |task: &Value| {
+        assert_ne!(task["status"], "completed", "nothing was asked: {task:#}");
         let asked = task["inputRequests"].as_object();
         asked.is_some_and(|asked| asked.keys().any(|key| !before.contains(&key.as_str())))
     };
@@ -138,6 +139,10 @@ async fn once_holds_until_the_tool_starts_again() {
     let operations = json!([append("/desk/a"), append("/desk/b"), confirm()]);
     let id = client.start("script_resume", script(operations)).await;
     let first = allow(&client, &id, &[], "once").await;
+    question(&client, &id, &[&first]).await;
+    while setup.counts().await["runs"] != 0 {
+        tokio::task::yield_now().await;
+    }
     go(&client, &id, &[&first]).await;
     assert_eq!(names(&setup, "desk"), ["a", "b"]);
     // It was unloaded for the answer, and is another run now.

@@ -169,3 +169,22 @@ fn http_hosts_are_read_as_they_are_written_in_a_url() {
         assert_eq!(parsed, expected.as_ref().copied(), "{text}");
     }
 }
+
+#[test]
+fn a_directory_in_one_that_may_be_written_is_refused_by_name() {
+    let nested = |access: &str, place: &str| {
+        format!(
+            r#"
+            [plugin.a.grants]
+            directories.work = {{ path = "/srv/{{tenant}}", access = "{access}" }}
+            [plugin.b.grants]
+            {place}.out = {{ path = "/srv/{{tenant}}/out", access = "read" }}
+            "#
+        )
+    };
+    for place in ["directories", "ask.directories"] {
+        let refused = error(&nested("write", place));
+        assert!(refused.contains("`out` lies in `work` of `a`"), "{refused}");
+        assert!(parse(&nested("read", place)).is_ok());
+    }
+}
