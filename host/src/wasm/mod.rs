@@ -51,7 +51,7 @@ pub use grants::{
     SecretPlace, StateGrant,
 };
 pub use offers::{Argument, PromptEntry, ResourceEntry, TemplateEntry};
-pub use permission::is_reserved;
+pub use permission::{asks_for_access, is_reserved};
 pub use sandbox::Sandbox;
 
 /// Limits of the sandbox; every one is a configuration key of the same name.
