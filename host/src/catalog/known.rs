@@ -228,7 +228,7 @@ impl Loader<'_> {
         match outcome {
             Ok(plugin) => {
                 // It serves all the same: not every tool needs what is missing.
-                for missing in effective.missing() {
+                for missing in effective.missing().into_iter().chain(effective.unset()) {
                     tracing::warn!(plugin = name, cause = missing.cause, "{missing}");
                 }
                 loaded.grants.insert(name.clone(), effective.clone());
