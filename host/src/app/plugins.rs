@@ -46,6 +46,12 @@ pub struct ServingPlugin {
     /// Secrets it is given whose variables the host does not have.
     #[serde(default)]
     pub unset_secrets: BTreeSet<String>,
+    /// Its tools, by the names that clients see.
+    #[serde(default)]
+    pub tools: BTreeSet<String>,
+    /// The directories that it may write: as it sees them, and where they are on this machine.
+    #[serde(default)]
+    pub written: BTreeMap<String, PathBuf>,
 }
 
 impl Serving {
@@ -72,11 +78,18 @@ impl Serving {
     fn with(&self, snapshot: &Snapshot, generation: u64) -> Serving {
         let plugins = snapshot.plugins.values().map(|plugin| {
             let unset = plugin.grants.unset().into_iter();
+            let tools = snapshot.tools.values();
+            let own = tools.filter(|tool| tool.plugin.name == plugin.name);
+            let written = plugin.grants.directories.iter().filter(|grant| grant.write);
             let serving = ServingPlugin {
                 version: plugin.version.clone(),
                 sha256: plugin.digest.to_string(),
                 grants_sha256: plugin.grants.digest().to_string(),
                 unset_secrets: unset.map(|secret| secret.name).collect(),
+                tools: own.map(|tool| tool.name.clone()).collect(),
+                written: written
+                    .map(|grant| (grant.guest_path(), absolute(&grant.path)))
+                    .collect(),
             };
             (plugin.name.clone(), serving)
         });

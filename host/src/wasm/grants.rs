@@ -269,7 +269,7 @@ impl DirectoryGrant {
         }
     }
 
-    pub(super) fn guest_path(&self) -> String {
+    pub fn guest_path(&self) -> String {
         format!("/{}", self.name)
     }
 }
@@ -289,6 +289,11 @@ fn sealed(log: &Log) -> WasiCtxBuilder {
         .allow_udp(false)
         .allow_ip_name_lookup(false);
     builder
+}
+
+/// Where a granted path leads for a tenant.
+pub fn place_for(path: &Path, tenant: &TenantId) -> PathBuf {
+    for_tenant(path, tenant).0
 }
 
 /// Puts the tenant's name in; a tenant's name has no separator and no dot, so that it can't leave
