@@ -199,6 +199,29 @@ async fn a_bridge_says_why_when_its_host_is_gone() {
     assert_eq!(bridge.end().await.code(), Some(1));
 }
 
+#[tokio::test]
+async fn a_client_that_closes_its_side_takes_no_other_ones_host_with_it() {
+    let setup = script_setup();
+    let mut holder = StdioHost::start(&setup);
+    holder.request("tools/list", json!({})).await;
+    let mut bridge = StdioHost::start(&setup);
+    bridge.request("tools/list", json!({})).await;
+    holder.stop_reading();
+    holder.ask("tools/list", json!({})).await;
+    let script = json!({"name": "script_resume", "arguments": {"script": []}});
+    let created = bridge.request("tools/call", script).await;
+    let id = created["result"]["taskId"].as_str().unwrap().to_owned();
+    loop {
+        let task = bridge.request("tasks/get", json!({"taskId": id})).await;
+        if task["result"]["status"] == "completed" {
+            break;
+        }
+    }
+    assert!(bridge.end().await.success());
+    // It says that its client broke off, once nobody needs it.
+    assert_eq!(holder.end().await.code(), Some(1));
+}
+
 /// It would go on looking for the other host for longer than a client waits.
 #[tokio::test]
 async fn a_process_that_is_told_to_stop_while_it_starts_stops() {

@@ -18,7 +18,7 @@ const LEGACY: &str = "2025-06-18";
 pub struct StdioHost {
     child: Child,
     stdin: Option<ChildStdin>,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: Option<Lines<BufReader<ChildStdout>>>,
     next_id: u64,
     /// The methods of the requests sent, by id.
     methods: HashMap<String, String>,
@@ -40,7 +40,7 @@ impl StdioHost {
         let stdout = child.stdout.take().expect("stdout is piped");
         StdioHost {
             stdin: child.stdin.take(),
-            lines: BufReader::new(stdout).lines(),
+            lines: Some(BufReader::new(stdout).lines()),
             child,
             next_id: 1,
             methods: HashMap::new(),
@@ -58,10 +58,20 @@ impl StdioHost {
         stdin.write_all(line.as_bytes()).await.unwrap();
     }
 
+    /// Reads no more; the process finds its output closed.
+    pub fn stop_reading(&mut self) {
+        self.lines = None;
+    }
+
+    async fn line(&mut self) -> Option<String> {
+        let lines = self.lines.as_mut().expect("the output is open");
+        lines.next_line().await.unwrap()
+    }
+
     /// The next message; None at the end. A line that is none fails the test: nothing else may be
     /// there.
     pub async fn next(&mut self) -> Option<Value> {
-        let line = self.lines.next_line().await.unwrap()?;
+        let line = self.line().await?;
         let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
         self.see(&message);
         Some(message)
@@ -70,8 +80,7 @@ impl StdioHost {
     /// The next line that answers a batch; messages before it are passed over.
     pub async fn next_batch(&mut self) -> Vec<Value> {
         loop {
-            let line = self.lines.next_line().await.unwrap();
-            let line = line.expect("the batch is answered");
+            let line = self.line().await.expect("the batch is answered");
             let batch: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
             let Some(answers) = batch.as_array() else {
                 self.see(&batch);
@@ -169,7 +178,7 @@ impl StdioHost {
     /// Ends the input and waits for the process, whose output must have ended with it.
     pub async fn end(mut self) -> ExitStatus {
         drop(self.stdin.take());
-        while self.next().await.is_some() {}
+        while self.lines.is_some() && self.next().await.is_some() {}
         self.child.wait().await.unwrap()
     }
 }

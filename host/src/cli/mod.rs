@@ -149,7 +149,12 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Serve(_) => telemetry::DEFAULT_FILTER,
         _ => telemetry::COMMAND_FILTER,
     };
-    if !matches!(cli.command, Command::Serve(_) | Command::Demo(_)) {
+    // A host has more to end than its output; one of `stdio` may have other clients.
+    let may_be_host = matches!(
+        cli.command,
+        Command::Serve(_) | Command::Stdio(_) | Command::Demo(_)
+    );
+    if !may_be_host {
         terminal::end_with_a_closed_pipe();
     }
     telemetry::init(cli.log.as_deref(), default_filter).map_err(Failure::usage)?;

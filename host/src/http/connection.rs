@@ -103,6 +103,10 @@ impl Connection {
         self.0.leaving.cancel();
     }
 
+    pub fn is_leaving(&self) -> bool {
+        self.0.leaving.is_cancelled()
+    }
+
     /// Resolves when it has to make room.
     pub async fn leaving(&self) {
         self.0.leaving.cancelled().await;

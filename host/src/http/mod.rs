@@ -107,7 +107,12 @@ impl Gate {
         }
         guard::check_content(&head.headers)?;
         let accepts = guard::accepts(&head.headers)?;
+        // Nothing begins on a connection that is about to go, also with a body that is there.
+        if connection.is_leaving() {
+            return Err(guard::too_slow());
+        }
         let body = tokio::select! {
+            biased;
             body = guard::read_body(&head.headers, body, &self.options) => body?,
             () = connection.leaving() => return Err(guard::too_slow()),
         };

@@ -1,7 +1,10 @@
 //! What is told while a call runs: how far it is, and what its plugin says.
 
+use std::task::Poll;
+
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use futures_util::poll;
 use tokio::sync::{mpsc, watch};
 
 use super::client::Client;
@@ -66,6 +69,12 @@ impl<R> Course<R> {
     /// Waits for what comes next. Safe to cancel, and not to be asked again after the reply.
     pub async fn next(&mut self) -> Next<R> {
         loop {
+            // Looked at also while there is much to tell: the reply's future has clocks of its own.
+            if self.reply.is_none()
+                && let Poll::Ready(reply) = poll!(&mut self.waiting)
+            {
+                self.reply = Some(reply);
+            }
             // A reply may come between two looks, and with it what was told before.
             if let Some(told) = self.told() {
                 return told;
@@ -199,6 +208,30 @@ mod tests {
             }
         }
         assert_eq!(order, ["half", "1", "2", "reply"]);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_always_told_of_goes_on() {
+        let progress = watch::Sender::new(None);
+        let watched = progress.subscribe();
+        let mut looks = 0;
+        let reply = std::future::poll_fn(move |_| {
+            looks += 1;
+            progress.send_replace(Some(Progress {
+                message: "on and on".to_owned(),
+                done: None,
+                total: None,
+            }));
+            match looks {
+                3 => Poll::Ready("reply"),
+                _ => Poll::Pending,
+            }
+        });
+        let mut course = Course::new(reply.boxed(), Some(watched), None);
+        for _ in 0..3 {
+            assert!(matches!(course.next().await, Next::Progress(_)));
+        }
+        assert!(matches!(course.next().await, Next::Reply("reply")));
     }
 
     fn text(bytes: &Bytes) -> &str {

@@ -41,6 +41,8 @@ impl Scheduler {
         // It may have been left between the two.
         self.hand_out_call_places();
         match timeout(self.0.limits.call_wait_max, turn).await {
+            // The host may have begun to stop while it waited.
+            Ok(Ok(_)) if *self.0.draining.borrow() => Err(StartError::Draining),
             Ok(Ok(place)) => Ok(place),
             _ => Err(StartError::TooManyCalls),
         }

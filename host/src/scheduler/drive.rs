@@ -226,7 +226,7 @@ impl Scheduler {
         }
     }
 
-    fn leave_place(&self, tenant: &TenantId) {
+    pub(super) fn leave_place(&self, tenant: &TenantId) {
         self.lock().queue.leave_place(tenant);
         self.dispatch();
     }

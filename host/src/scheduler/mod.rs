@@ -289,7 +289,7 @@ impl Scheduler {
         let task = submission.task(key.clone(), starts, self.0.clock.now());
         if let Err(error) = self.0.store.insert(submission.born(task.clone())).await {
             if starts {
-                self.lock().queue.leave_place(&key.tenant);
+                self.leave_place(&key.tenant);
             }
             return Err(error.into());
         }

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -18,6 +18,7 @@ use super::bindings::exports::longshore::plugin::resources::ResourceList;
 use super::bindings::longshore::plugin::types;
 use super::control::CHECKPOINT_MAX_BYTES;
 use super::egress::Egress;
+use super::engine::GuestThreads;
 use super::failure::{account, end_of, explain, failed};
 use super::files::Directories;
 use super::grants::{Grants, Opened, nothing};
@@ -68,7 +69,7 @@ pub(super) async fn run(
     };
     let threads = sandbox.guests.clone();
     let (turns, tenant) = (sandbox.turns.clone(), call.tenant.clone());
-    let (reply, mut end) = oneshot::channel();
+    let (reply, end) = oneshot::channel();
     let is_long = Arc::new(AtomicBool::new(false));
     let started = Started {
         call,
@@ -78,6 +79,21 @@ pub(super) async fn run(
         reply,
     };
     let guest = turns.take(tenant, call_guest(sandbox, component, grants, started));
+    attend(&threads, guest, is_long, end, run.killed()).await
+}
+
+/// Has a guest done by the guests' threads, until it told its end or is killed.
+async fn attend<F>(
+    threads: &GuestThreads,
+    guest: InTurns<F>,
+    is_long: Arc<AtomicBool>,
+    mut end: oneshot::Receiver<RunEnd>,
+    killed: impl Future<Output = ()>,
+) -> RunEnd
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut killed = pin!(killed);
     let guest = until_long(guest, is_long);
     let mut guest = Owned(threads.begin.spawn(guest.in_current_span()));
     loop {
@@ -89,9 +105,10 @@ pub(super) async fn run(
                     let long = until_long(long, Arc::default());
                     guest = Owned(threads.long.spawn(long.in_current_span()));
                 }
-                ended => return end.await.unwrap_or_else(|_| panicked(ended.err())),
+                // It may have told its end between the two looks.
+                ended => return end.try_recv().unwrap_or_else(|_| panicked(ended.err())),
             },
-            () = run.killed() => break,
+            () = &mut killed => break,
         }
     }
     guest.0.abort();
@@ -332,4 +349,61 @@ async fn listings(store: &mut Store<Guest>, component: &Component) -> Result<Tol
         resources,
         prompts: prompts.map_err(|error| Unheard::Asked("list-prompts", error))?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::task::TenantId;
+    use crate::wasm::turns::Turns;
+
+    async fn end_of_run<F>(
+        guest: impl FnOnce(Arc<AtomicBool>, oneshot::Sender<RunEnd>) -> F,
+    ) -> RunEnd
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let threads = GuestThreads::start(1).unwrap();
+        let is_long = Arc::new(AtomicBool::new(false));
+        let (reply, end) = oneshot::channel();
+        let guest = Turns::new(1).take(TenantId::local(), guest(Arc::clone(&is_long), reply));
+        attend(&threads, guest, is_long, end, pending()).await
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_the_host_is_the_end_of_its_run_and_says_so() {
+        for panics_when_long in [false, true] {
+            let end = end_of_run(|is_long, reply| async move {
+                let _reply = reply;
+                is_long.store(panics_when_long, Ordering::Relaxed);
+                yield_now().await;
+                panic!("of the test");
+            });
+            let RunEnd::Failed(error) = end.await else {
+                panic!("it did not fail");
+            };
+            assert!(
+                error.message.contains("the host failed"),
+                "{}",
+                error.message
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_computes_for_long_goes_on_among_the_long_ones() {
+        let thread = || std::thread::current().name().unwrap_or_default().to_owned();
+        let end = end_of_run(|is_long, reply| async move {
+            let first = thread();
+            is_long.store(true, Ordering::Relaxed);
+            yield_now().await;
+            let told = failed(format!("{first}, then {}", thread()));
+            let _ = reply.send(told);
+        });
+        assert_eq!(end.await, failed("guest, then long-guest".to_owned()));
+    }
 }

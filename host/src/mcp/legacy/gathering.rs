@@ -7,7 +7,7 @@ use bytes::Bytes;
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 
 /// Batches with requests that are not answered. There are no more than calls may run, because
-/// everything else is answered at once.
+/// everything else is answered at once, and an id is waited for once.
 #[derive(Default)]
 pub struct Gathering(Vec<Batch>);
 
@@ -41,6 +41,11 @@ impl Gathering {
         }
         self.0.push(batch);
         None
+    }
+
+    /// Whether a request of this id is waited for.
+    pub fn awaits(&self, id: &RequestId) -> bool {
+        self.0.iter().any(|batch| batch.waiting.contains(id))
     }
 
     /// What is to be written for a message of the host: itself, or the batch that it completes.

@@ -24,6 +24,10 @@ pub const NO_MESSAGE: &str = "it has not the shape of a request, a notification 
 pub const NO_BATCHES: &str =
     "the revision of this session has no batches; send each message on its own";
 
+/// Said to a request whose id one of a batch has. An answer under its id would be taken for the
+/// other one's, so it has none.
+pub const SAME_ID: &str = "a request of a batch with the same `id` is not answered yet";
+
 /// The one revision with batches: the next took them out again.
 pub fn has_batches(revision: &ProtocolVersion) -> bool {
     *revision == ProtocolVersion::V_2025_03_26

@@ -50,9 +50,22 @@ impl<R> LineTransport<R> {
             return self.take_batch(line);
         }
         match inbound::read(line) {
-            Ok(message) => self.take_message(message),
+            Ok(message) => match self.awaited(&message) {
+                Some(refusal) => self.refuse(refusal),
+                None => self.take_message(message),
+            },
             Err(rejection) => self.unsent.push_back(failure(&rejection)),
         }
+    }
+
+    /// Why a request can't be taken whose id one of a batch has that is not answered: rmcp answers
+    /// only one of them, and the batch would wait for ever.
+    fn awaited(&self, message: &ClientJsonRpcMessage) -> Option<Refusal> {
+        let ClientJsonRpcMessage::Request(request) = message else {
+            return None;
+        };
+        let is_awaited = self.gathering.awaits(&request.id);
+        is_awaited.then(|| Refusal::NotARequest(inbound::SAME_ID.to_owned()))
     }
 
     fn take_batch(&mut self, line: &[u8]) {
@@ -69,6 +82,10 @@ impl<R> LineTransport<R> {
         for message in messages {
             match message {
                 Ok(message) => {
+                    if let Some(refusal) = self.awaited(&message) {
+                        batch.add(failure(&Rejection { id: None, refusal }));
+                        continue;
+                    }
                     if let ClientJsonRpcMessage::Request(request) = &message {
                         batch.expect(request.id.clone());
                     }

@@ -130,6 +130,37 @@ impl Drop for Parts {
     }
 }
 
+/// Hands the messages of a batch to their session, one after the other, and the streams of their
+/// answers to `answers`.
+async fn hand_over(
+    sessions: Arc<Sessions>,
+    session: SessionId,
+    messages: Vec<Result<ClientJsonRpcMessage, Rejection>>,
+    answers: mpsc::Sender<Messages>,
+) -> Result<(), SessionError> {
+    for message in messages {
+        let answer = match message {
+            Ok(request @ ClientJsonRpcMessage::Request(_)) => {
+                let events = sessions.create_stream(&session, request).await;
+                let events = events.map_err(|_| SessionError::Unknown)?;
+                events.filter_map(as_line).boxed()
+            }
+            Ok(other) => {
+                let accepted = sessions.accept_message(&session, other).await;
+                accepted.map_err(|_| SessionError::Unknown)?;
+                continue;
+            }
+            Err(Rejection { id, refusal }) => {
+                let failure = wire::failure(id.as_ref(), &refusal.face());
+                stream::once(future::ready(failure)).boxed()
+            }
+        };
+        // There is room for all; it fails when the client has gone.
+        let _ = answers.send(answer).await;
+    }
+    Ok(())
+}
+
 impl Legacy {
     /// Sessions take no new calls once `shutdown` is true, and end when the last call has.
     pub(super) fn new(
@@ -231,28 +262,23 @@ impl Legacy {
             Ok(messages) => messages,
             Err(refusal) => return Ok(refused(None, &refusal)),
         };
-        let mut answers: Vec<Messages> = Vec::new();
-        for message in messages {
-            match message {
-                Ok(request @ ClientJsonRpcMessage::Request(_)) => {
-                    let events = sessions.create_stream(&session, request).await;
-                    let events = events.map_err(|_| SessionError::Unknown)?;
-                    answers.push(events.filter_map(as_line).boxed());
-                }
-                Ok(other) => {
-                    let accepted = sessions.accept_message(&session, other).await;
-                    accepted.map_err(|_| SessionError::Unknown)?;
-                }
-                Err(Rejection { id, refusal }) => {
-                    let failure = wire::failure(id.as_ref(), &refusal.face());
-                    answers.push(stream::once(future::ready(failure)).boxed());
-                }
-            }
+        let is_answered = |message: &Result<ClientJsonRpcMessage, Rejection>| {
+            matches!(message, Ok(ClientJsonRpcMessage::Request(_)) | Err(_))
+        };
+        let is_answered = messages.iter().any(is_answered);
+        let (answers, answered) = mpsc::channel(messages.len());
+        let handing = hand_over(Arc::clone(sessions), session, messages, answers);
+        if !is_answered {
+            return handing.await.map(|()| Outcome::Accepted);
         }
-        Ok(match answers.is_empty() {
-            true => Outcome::Accepted,
-            false => Outcome::Stream(stream::select_all(answers).boxed()),
-        })
+        // Side by side: a session whose streams nobody reads takes no further message.
+        let handing = stream::once(handing).filter_map(|_| future::ready(None));
+        let answered = stream::unfold(answered, async |mut answered| {
+            let next = answered.recv().await?;
+            Some((next, answered))
+        });
+        let answered = answered.flatten_unordered(None);
+        Ok(Outcome::Stream(stream::select(handing, answered).boxed()))
     }
 
     /// Serves one client over lines, from its `initialize` until it ends its side.

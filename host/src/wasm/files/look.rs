@@ -32,6 +32,12 @@ pub(super) fn add(types: &mut LinkerInstance<'_, Guest>) -> wasmtime::Result<()>
         },
     )?;
     types.func_wrap_async(
+        "[method]descriptor.set-times",
+        |store, parameters: (File, NewTimestamp, NewTimestamp)| {
+            Box::new(set_times(store, parameters))
+        },
+    )?;
+    types.func_wrap_async(
         "[method]descriptor.set-times-at",
         |store, parameters: (File, PathFlags, String, NewTimestamp, NewTimestamp)| {
             Box::new(set_times_at(store, parameters))
@@ -83,6 +89,19 @@ async fn metadata_hash_at(
     }
     let mut files = guest.filesystem();
     reply(files.metadata_hash_at(parent, flags, path).await)
+}
+
+/// Of the directory itself; all stand-ins are one, and must not carry a word from guest to guest.
+async fn set_times(
+    mut store: Host<'_>,
+    (file, accessed, modified): (File, NewTimestamp, NewTimestamp),
+) -> Reply<()> {
+    let guest = store.data_mut();
+    if let Err(refusal) = guest.enter(&file, "set the times of", ".").await? {
+        return Ok((Err(refusal),));
+    }
+    let mut files = guest.filesystem();
+    reply(files.set_times(file, accessed, modified).await)
 }
 
 async fn set_times_at(
