@@ -1,6 +1,6 @@
 //! The command line as a script uses it: what it prints, where, and its exit codes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use longshore_guests::{CONFORMANCE, SCRIPT};
 use serde_json::{Value, json};
@@ -430,4 +430,40 @@ async fn list_shows_what_would_be_served_and_what_not() {
     assert!(names.contains(&json!("greet")));
     let reason = listed["failures"]["broken"].as_str().unwrap();
     assert!(reason.contains("missing field"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_call_from_where_the_host_was_started_says_where_the_tools_files_are() {
+    let setup = Setup::new(&[("script", &SCRIPT.directory())]).configure("data_dir = \"data\"");
+    let setup = setup.configure(
+        "[plugin.script.grants.directories]\n\
+         out = { path = \"reports/{tenant}\", access = \"write\" }",
+    );
+    let host = setup.start().await;
+    let script = format!("script={}", say("hi"));
+    let call = async |directory: &Path, flags: &[&str]| {
+        let mut command = longshore(&[&["call", "script_resume", &script], flags].concat());
+        command.env("LONGSHORE_URL", host.url());
+        command.current_dir(directory);
+        run(command).await
+    };
+    let here = setup.directory();
+    while !setup.path("data/serving.json").exists() {
+        tokio::task::yield_now().await;
+    }
+    let ended = call(here, &[]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "hi\n"));
+    let said = "/out is reports/local on this machine\n";
+    assert!(ended.stderr.ends_with(said), "{}", ended.stderr);
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    for (directory, flags) in [(here, &["--json"][..]), (elsewhere.path(), &[])] {
+        let ended = call(directory, flags).await;
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        assert!(
+            !ended.stderr.contains("on this machine"),
+            "{}",
+            ended.stderr
+        );
+    }
 }

@@ -59,13 +59,13 @@ async fn inspect_shows_both_sides_of_every_kind() {
         })
         .collect();
     insta::assert_snapshot!(rows.join("\n"), @r"
-    directory | out | write | write /nowhere/out, at most 1048576 bytes | missing on the host
+    directory | out | write | write /nowhere/out, at most 1 MiB | missing on the host
     directory | other | write | – | not given
     directory | desk | write, at run time | ask for read / | asks a person
     http | * | *, at run time | https://a.example (GET), ask for *.example.com | narrowed
     configuration | region | value | set | granted
     configuration | unasked | – | set | not asked
-    state | state | values | 4096 bytes, the host's limit of keys | granted
+    state | state | values | 4 KiB, the host's limit of keys | granted
     ");
     assert_eq!(told["grants"][0]["why"], json!("tests of quotas"));
 }

@@ -401,6 +401,34 @@ async fn a_client_that_can_not_be_asked_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
+async fn a_command_without_a_terminal_is_not_told_that_yes_would_allow_access() {
+    let asking = Asking::new(true).await;
+    let host = asking.setup.start().await;
+    let arguments = fetch(&asking, &["/open/a"]).to_string();
+    let call = async |flags: &[&str]| {
+        let call = ["call", "script_resume", "--args", &arguments];
+        let mut command = longshore(&[&call, flags].concat());
+        command.env("LONGSHORE_URL", host.url());
+        run_command(command).await
+    };
+    let ended = call(&[]).await;
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    let hint = "answer with `longshore task answer ID KEY=VALUE`; --yes allows no access";
+    let words = ended.stderr.split_whitespace();
+    let id = words.skip_while(|word| *word != "task").nth(1).unwrap();
+    let said = ended.stderr.replace(id, "ID");
+    assert!(said.ends_with(&format!("{hint}\n")), "{said}");
+
+    let ended = call(&["--yes"]).await;
+    let shown = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(
+        shown.contains("the person who was asked for it said no"),
+        "{shown}"
+    );
+    assert_eq!(asking.count(), 0);
+}
+
+#[tokio::test]
 async fn a_legacy_client_is_asked_on_its_stream() {
     let asking = Asking::new(false).await;
     let host = asking.setup.start().await;

@@ -388,6 +388,42 @@ async fn a_granted_directory_that_is_missing_fails_only_what_looks_into_it() {
     assert!(!listed.stdout.contains("missing"), "{}", listed.stdout);
 }
 
+/// Waits until the host has said what it serves.
+async fn until_said(setup: &Setup) {
+    while !setup.path("data/serving.json").exists() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_secret_whose_variable_the_host_does_not_have_is_told_when_it_starts() {
+    const VARIABLE: &str = "LONGSHORE_TEST_API_TOKEN";
+    let secret = format!(
+        "[plugin.script.grants]\nsecrets.API_TOKEN = {{ env = \"{VARIABLE}\", hosts = [\"https://a.example\"] }}"
+    );
+    for (value, is_missing) in [(None, true), (Some("figures"), false)] {
+        let mut setup = scripts().configure(&secret);
+        let manifest = setup.path("plugins/script/plugin.toml");
+        let mut text = std::fs::read_to_string(&manifest).unwrap();
+        text += "secrets = [{ name = \"API_TOKEN\", why = \"tests of secrets\" }]\n";
+        std::fs::write(&manifest, text).unwrap();
+        if let Some(value) = value {
+            setup = setup.environment(VARIABLE, value);
+        }
+        let host = setup.start().await;
+        let output = host.output();
+        let warned = output.contains("the secret granted as `API_TOKEN` can't be opened");
+        assert_eq!(warned, is_missing, "{output}");
+        assert_eq!(output.contains(VARIABLE), is_missing, "{output}");
+
+        // The command has another environment than the host, whose word it takes.
+        until_said(&setup).await;
+        let listed = list(&setup, &setup.path("longshore.toml")).await;
+        let shown = listed.stdout.contains("missing on the host");
+        assert_eq!(shown, is_missing, "{}", listed.stdout);
+    }
+}
+
 #[tokio::test]
 async fn a_change_of_grants_is_shown_as_one_that_needs_a_restart() {
     let setup = missing();

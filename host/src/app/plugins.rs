@@ -36,13 +36,22 @@ pub struct Serving {
     pub failures: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub struct ServingPlugin {
     pub version: String,
     pub sha256: String,
     /// Tells the grants it has from others; see [`crate::wasm::Grants::digest`].
     #[serde(default)]
     pub grants_sha256: String,
+    /// Secrets it is given whose variables the host does not have.
+    #[serde(default)]
+    pub unset_secrets: BTreeSet<String>,
+    /// Its tools, by the names that clients see.
+    #[serde(default)]
+    pub tools: BTreeSet<String>,
+    /// The directories that it may write: as it sees them, and where they are on this machine.
+    #[serde(default)]
+    pub written: BTreeMap<String, PathBuf>,
 }
 
 impl Serving {
@@ -59,20 +68,28 @@ impl Serving {
 
     /// What a host at `url` serves of a directory; nothing yet.
     pub fn new(url: String, plugins_dir: &Path) -> Serving {
-        let plugins_dir = std::path::absolute(plugins_dir).unwrap_or_else(|_| plugins_dir.into());
         Serving {
             url,
-            plugins_dir,
+            plugins_dir: absolute(plugins_dir),
             ..Serving::default()
         }
     }
 
     fn with(&self, snapshot: &Snapshot, generation: u64) -> Serving {
         let plugins = snapshot.plugins.values().map(|plugin| {
+            let unset = plugin.grants.unset().into_iter();
+            let tools = snapshot.tools.values();
+            let own = tools.filter(|tool| tool.plugin.name == plugin.name);
+            let written = plugin.grants.directories.iter().filter(|grant| grant.write);
             let serving = ServingPlugin {
                 version: plugin.version.clone(),
                 sha256: plugin.digest.to_string(),
                 grants_sha256: plugin.grants.digest().to_string(),
+                unset_secrets: unset.map(|secret| secret.name).collect(),
+                tools: own.map(|tool| tool.name.clone()).collect(),
+                written: written
+                    .map(|grant| (grant.guest_path(), absolute(&grant.path)))
+                    .collect(),
             };
             (plugin.name.clone(), serving)
         });
@@ -89,6 +106,11 @@ impl Serving {
         std::fs::write(&temporary, serde_json::to_vec(self)?)?;
         std::fs::rename(&temporary, file)
     }
+}
+
+/// Whoever reads it may be somewhere else.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
 
 /// The tasks beside the requests; they end with it.

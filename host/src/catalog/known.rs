@@ -33,6 +33,8 @@ struct Seen {
 struct Failure {
     reason: String,
     is_passing: bool,
+    /// How often it came in a row, of the same files.
+    times: u32,
 }
 
 /// What became of the sources.
@@ -226,7 +228,7 @@ impl Loader<'_> {
         match outcome {
             Ok(plugin) => {
                 // It serves all the same: not every tool needs what is missing.
-                for missing in effective.missing() {
+                for missing in effective.missing().into_iter().chain(effective.unset()) {
                     tracing::warn!(plugin = name, cause = missing.cause, "{missing}");
                 }
                 loaded.grants.insert(name.clone(), effective.clone());
@@ -275,10 +277,10 @@ impl Loaded {
         error: &PluginError,
     ) -> Seen {
         let reason = error.to_string();
-        let is_new = before
-            .and_then(|before| before.failure.as_ref())
-            .is_none_or(|failure| failure.reason != reason);
-        if is_new {
+        let again = before
+            .and_then(|before| Some((before, before.failure.as_ref()?)))
+            .filter(|(_, failure)| failure.reason == reason);
+        if again.is_none() {
             tracing::error!(plugin = name, "plugin not loaded: {reason}");
         }
         let grants = before
@@ -288,13 +290,17 @@ impl Loaded {
             self.grants.insert(name.clone(), grants.clone());
         }
         self.failures.insert(name.clone(), reason.clone());
+        let times = again
+            .filter(|(before, _)| before.fingerprint == fingerprint)
+            .map_or(1, |(_, failure)| failure.times.saturating_add(1));
         Seen {
             fingerprint,
             name,
             grants,
             failure: Some(Failure {
                 reason,
-                is_passing: error.is_passing(),
+                is_passing: error.is_passing(times),
+                times,
             }),
         }
     }
@@ -304,5 +310,41 @@ impl Seen {
     fn may_pass(&self) -> bool {
         let failure = self.failure.as_ref();
         failure.is_some_and(|failure| failure.is_passing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::wasm::LoadError;
+
+    #[test]
+    fn a_listing_that_takes_too_long_is_tried_again_a_few_times_until_its_files_change() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("slow.wasm");
+        std::fs::write(&file, "one").unwrap();
+        let mut loaded = Loaded::default();
+        let mut fail = |before: Option<&Seen>, error: LoadError| {
+            let fingerprint = Fingerprint::of(&file);
+            loaded.fail(fingerprint, "slow".to_owned(), before, &error.into())
+        };
+        let slow = || LoadError::ListingTime(Duration::from_secs(5));
+
+        let mut seen = fail(None, slow());
+        let mut tries = 1;
+        while seen.may_pass() {
+            seen = fail(Some(&seen), slow());
+            tries += 1;
+            assert!(tries < 100, "it is tried for ever");
+        }
+        assert_eq!(tries, 5);
+        assert!(!fail(Some(&seen), slow()).may_pass());
+
+        std::fs::write(&file, "another").unwrap();
+        assert!(fail(Some(&seen), slow()).may_pass(), "new files");
+        let refused = LoadError::Listing("list-tools: it trapped".to_owned());
+        assert!(!fail(None, refused).may_pass());
     }
 }

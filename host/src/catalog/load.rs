@@ -89,10 +89,16 @@ pub enum PluginError {
     DuplicatePlugin(String),
 }
 
+/// How often a component is asked what it has while it takes too long: the machine may be busy, or
+/// the component endless, and each time costs the listing's whole time.
+const LISTINGS_MAX: u32 = 5;
+
 impl PluginError {
-    /// Whether it may be different next time although the plugin's files are the same.
-    pub fn is_passing(&self) -> bool {
+    /// Whether it may be different next time although the plugin's files are the same, and it came
+    /// `times` in a row.
+    pub fn is_passing(&self, times: u32) -> bool {
         match self {
+            PluginError::Component(LoadError::ListingTime(_)) => times < LISTINGS_MAX,
             PluginError::Unreadable { .. }
             | PluginError::DuplicatePlugin(_)
             | PluginError::TakenUri { .. }

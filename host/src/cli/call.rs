@@ -10,7 +10,7 @@ use super::exit::{Exit, Failure};
 use super::follow::{self, Manner};
 use super::rounds::{self, Started};
 use super::wire::ToolInfo;
-use super::{HostArgs, arguments, render, text};
+use super::{HostArgs, arguments, render, text, written};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,7 +70,9 @@ pub async fn run(args: CallArgs) -> Result<Exit, Failure> {
         }
         Started::Ended(result) => {
             render::result(&result, args.json);
-            Ok(follow::result_exit(&result))
+            let exit = follow::result_exit(&result);
+            say_where(&args, exit);
+            Ok(exit)
         }
         Started::Task(task) if args.detach => {
             match args.json {
@@ -82,8 +84,21 @@ pub async fn run(args: CallArgs) -> Result<Exit, Failure> {
         Started::Task(task) => {
             let id = text::plain_line(&task.task_id, 128);
             eprintln!("{}", text::dim(&format!("task {id}")));
-            follow::follow(&client, &task.task_id, manner).await
+            let exit = follow::follow(&client, &task.task_id, manner).await?;
+            say_where(&args, exit);
+            Ok(exit)
         }
+    }
+}
+
+/// Says where files that the result may name are to be found.
+fn say_where(args: &CallArgs, exit: Exit) {
+    if args.json || exit != Exit::Done {
+        return;
+    }
+    for (seen, path) in written::directories(&args.host, &args.tool) {
+        let line = format!("{seen} is {} on this machine", text::path(&path));
+        eprintln!("{}", text::dim(&line));
     }
 }
 

@@ -14,6 +14,7 @@ use super::progress::Display;
 use super::questions::{self, Question};
 use super::wire::{ClientError, Progress, TaskState, TaskStatus};
 use super::{answers, asked, render, text};
+use crate::wasm::asks_for_access;
 
 /// Polling keeps to what the host wishes, within these bounds.
 const POLL_MIN: Duration = Duration::from_millis(250);
@@ -32,10 +33,12 @@ pub struct Manner {
 }
 
 impl Manner {
-    /// What else can be done where a question has no answer.
-    pub fn or_confirm(self) -> &'static str {
-        match self.yes {
-            true => "",
+    /// What else can be done where the `open` questions have no answer.
+    pub fn or_confirm(self, open: &[Question]) -> &'static str {
+        match open.iter().any(|question| asks_for_access(&question.key)) {
+            _ if self.yes => "",
+            // Its default is no (I5).
+            true => "; --yes allows no access",
             false => ", or confirm everything with --yes",
         }
     }
@@ -314,7 +317,7 @@ fn cannot_answer(
         "the task waits for an answer, and {why}:\n{}\nanswer with `longshore task answer {id} \
          KEY=VALUE{flags}`{}",
         described(open),
-        manner.or_confirm()
+        manner.or_confirm(open)
     ))
 }
 

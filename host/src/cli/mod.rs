@@ -33,6 +33,7 @@ mod tenant;
 mod terminal;
 mod text;
 mod wire;
+mod written;
 
 use std::process::ExitCode;
 

@@ -43,7 +43,7 @@ pub async fn send(client: &Client, request: &Request, manner: Manner) -> Result<
                 "`{}` asks first, and {why}:\n{}\ngive the command from a terminal{}",
                 text::plain_line(&request.name, 200),
                 follow::described(&open),
-                manner.or_confirm()
+                manner.or_confirm(&open)
             ))
         })?;
         let Some(responses) = collected else {

@@ -55,6 +55,11 @@ pub enum LoadError {
     Demands(String),
     #[error("the component can't say what it has: {0}")]
     Listing(String),
+    #[error(
+        "the component can't say what it has: its listings did not return within {}",
+        humantime::format_duration(*.0)
+    )]
+    ListingTime(Duration),
     #[error("{0}")]
     Declaration(String),
     #[error("the cache of compiled components failed: {what}; check the data directory")]

@@ -163,12 +163,22 @@ impl Grants {
         let directories = self.directories.iter().chain(asked);
         let shared = directories.filter(|grant| !for_tenant(&grant.path, &TenantId::local()).1);
         let secrets = self.secrets.iter().filter(|grant| {
-            // The environment is that of whoever looks.
+            // The environment is that of whoever looks; see `unset`.
             matches!(grant.place, SecretPlace::File(_))
         });
         shared
             .filter_map(|grant| grant.look(&TenantId::local()).err())
             .chain(secrets.filter_map(|grant| Secrets::open(std::slice::from_ref(grant)).err()))
+            .collect()
+    }
+
+    /// Secrets whose variable this process does not have. Only the host's own word counts: others have
+    /// another environment.
+    pub fn unset(&self) -> Vec<GrantError> {
+        let secrets = self.secrets.iter();
+        secrets
+            .filter(|grant| matches!(grant.place, SecretPlace::Environment(_)))
+            .filter_map(|grant| Secrets::open(std::slice::from_ref(grant)).err())
             .collect()
     }
 
@@ -259,7 +269,7 @@ impl DirectoryGrant {
         }
     }
 
-    pub(super) fn guest_path(&self) -> String {
+    pub fn guest_path(&self) -> String {
         format!("/{}", self.name)
     }
 }
@@ -279,6 +289,11 @@ fn sealed(log: &Log) -> WasiCtxBuilder {
         .allow_udp(false)
         .allow_ip_name_lookup(false);
     builder
+}
+
+/// Where a granted path leads for a tenant.
+pub fn place_for(path: &Path, tenant: &TenantId) -> PathBuf {
+    for_tenant(path, tenant).0
 }
 
 /// Puts the tenant's name in; a tenant's name has no separator and no dot, so that it can't leave

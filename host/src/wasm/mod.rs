@@ -48,10 +48,10 @@ pub use declare::{
 pub use error::{LoadError, WorldError};
 pub use grants::{
     AskDirectory, AskGrant, DirectoryGrant, GrantError, Grants, HttpGrant, SecretGrant,
-    SecretPlace, StateGrant,
+    SecretPlace, StateGrant, place_for,
 };
 pub use offers::{Argument, PromptEntry, ResourceEntry, TemplateEntry};
-pub use permission::is_reserved;
+pub use permission::{asks_for_access, is_reserved};
 pub use sandbox::Sandbox;
 
 /// Limits of the sandbox; every one is a configuration key of the same name.

@@ -24,6 +24,9 @@ pub(super) use self::http::add_to_linker;
 /// What keys and steps of the host's own begin with. No guest may use it.
 const RESERVED_PREFIX: &str = "longshore.";
 
+/// What the keys of questions about access begin with.
+const GRANT_PREFIX: &str = "longshore.grant/";
+
 /// Characters of a wish's digest that make a key.
 const TARGET_CHARS: usize = 32;
 
@@ -187,10 +190,7 @@ enum Open {
 async fn open_key(run: &Run, kept_as: &str, is_task: bool) -> Result<Open, Abandoned> {
     let digest = Digest(Sha256::digest(kept_as.as_bytes()).into()).to_string();
     for number in 1..=ASKED_MAX {
-        let name = format!(
-            "{RESERVED_PREFIX}grant/{}/{number}",
-            &digest[..TARGET_CHARS]
-        );
+        let name = format!("{GRANT_PREFIX}{}/{number}", &digest[..TARGET_CHARS]);
         match run.step_result(&name).await? {
             None => {
                 let key = InputKey::parse(&name).expect("it is short and has no spaces");
@@ -320,4 +320,9 @@ fn unasked(error: InputError, target: &str) -> String {
 /// Whether a guest tries to use a name that is the host's own.
 pub fn is_reserved(name: &str) -> bool {
     name.starts_with(RESERVED_PREFIX)
+}
+
+/// Whether a question of this key asks a person for access.
+pub fn asks_for_access(key: &str) -> bool {
+    key.starts_with(GRANT_PREFIX)
 }

@@ -206,10 +206,9 @@ impl Sandbox {
             let mut listing = Owned(self.0.guests.begin.spawn(listing));
             (&mut listing.0).await.map_err(|_| stopped())?
         };
-        let told = timeout(LISTING_TIMEOUT, listing).await.map_err(|_| {
-            let limit = humantime::format_duration(LISTING_TIMEOUT);
-            LoadError::Listing(format!("its listings did not return within {limit}"))
-        })??;
+        let told = timeout(LISTING_TIMEOUT, listing)
+            .await
+            .map_err(|_| LoadError::ListingTime(LISTING_TIMEOUT))??;
         declare::read_all(told)
     }
 

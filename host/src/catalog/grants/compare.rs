@@ -104,11 +104,21 @@ pub fn compare(asked: &Asked, given: &Given) -> Vec<Row> {
     rows
 }
 
+/// Bytes in the largest unit that says them exactly: rounded, it would not be what the operator wrote.
+fn size(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let fits = |(unit, _): &(u64, &str)| bytes > 0 && bytes.is_multiple_of(*unit);
+    match units.into_iter().find(fits) {
+        Some((unit, name)) => format!("{} {name}", bytes / unit),
+        None => format!("{bytes} bytes"),
+    }
+}
+
 fn directory_rows(asked: &Asked, given: &Given) -> Vec<Row> {
     let shown = |directory: &GivenDirectory| {
         let quota = directory
             .quota_bytes
-            .map(|bytes| format!(", at most {bytes} bytes"));
+            .map(|bytes| format!(", at most {}", size(bytes)));
         format!(
             "{} {}{}",
             access_word(directory.write),
@@ -249,12 +259,14 @@ fn value_rows<'a>(
 
 fn state_row(asked: &Asked, given: &Given) -> Option<Row> {
     let shown = |state: &GivenState| {
-        let quota = |number: Option<u64>, unit: &str| match number {
-            Some(number) => format!("{number} {unit}"),
-            None => format!("the host's limit of {unit}"),
-        };
-        let (bytes, keys) = (state.quota_bytes, state.quota_keys);
-        format!("{}, {}", quota(bytes, "bytes"), quota(keys, "keys"))
+        let bytes = state.quota_bytes.map(size);
+        let keys = state.quota_keys.map(|keys| format!("{keys} keys"));
+        let limit = |unit: &str| format!("the host's limit of {unit}");
+        format!(
+            "{}, {}",
+            bytes.unwrap_or_else(|| limit("bytes")),
+            keys.unwrap_or_else(|| limit("keys"))
+        )
     };
     let name = "state";
     match (&asked.state, &given.state) {

@@ -94,6 +94,7 @@ async fn install(args: InstallArgs, replaces: bool) -> Result<Exit, Failure> {
         version: loaded.plugin.version.clone(),
         sha256: loaded.plugin.digest.to_string(),
         grants_sha256: loaded.plugin.grants.digest().to_string(),
+        ..ServingPlugin::default()
     };
 
     // Only what the host says after this moment is about the change.

@@ -10,7 +10,7 @@ use super::offers::{prompts_json, resources_json, templates_json};
 use super::running::find_running;
 use crate::app::{Serving, ServingPlugin};
 use crate::catalog::Sources;
-use crate::catalog::grants::{Effect, Row, compare_with_host};
+use crate::catalog::grants::{Effect, Kind, Row, compare_with_host};
 use crate::catalog::known::load_all;
 use crate::catalog::load::LoadedPlugin;
 use crate::catalog::offers::Offers;
@@ -39,17 +39,20 @@ pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
     let config = args.served.config(None)?;
     let workshop = Workshop::open(&config)?;
     let loaded = load_all(&workshop.sandbox, &Sources::from(&config), &config.given).await;
+    let running = find_running(&config.data_dir).await;
     let listed: Vec<(LoadedPlugin, Vec<Row>)> = loaded
         .plugins
         .into_iter()
         .map(|plugin| {
             let none = Given::default();
             let given = config.given.get(&plugin.manifest.name).unwrap_or(&none);
-            let rows = compare_with_host(&plugin.manifest.grants, given);
+            let mut rows = compare_with_host(&plugin.manifest.grants, given);
+            if let Some(running) = &running {
+                mark_unset(&mut rows, &plugin, running);
+            }
             (plugin, rows)
         })
         .collect();
-    let running = find_running(&config.data_dir).await;
     if args.json {
         render::json(&json!({
             "plugins": listed
@@ -155,6 +158,18 @@ fn write_running(page: &mut Page, running: &Serving, listed: &[(LoadedPlugin, Ve
     }
     page.gap();
     page.table(&rows);
+}
+
+/// Marks the secrets whose variables the running host does not have. This process has its own.
+fn mark_unset(rows: &mut [Row], plugin: &LoadedPlugin, running: &Serving) {
+    let served = running.plugins.get(&plugin.manifest.name);
+    let Some(served) = served.filter(|served| has_grants_of(served, plugin)) else {
+        return;
+    };
+    let secrets = rows.iter_mut().filter(|row| row.kind == Kind::Secret);
+    for row in secrets.filter(|row| served.unset_secrets.contains(&row.name)) {
+        row.effect = Effect::Missing;
+    }
 }
 
 /// Whether the running host gives a plugin what the configuration says now: it is read at its start.
