@@ -196,13 +196,14 @@ impl Cache {
     fn sweep(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
-            let is_temporary = entry
-                .file_name()
-                .to_string_lossy()
-                .starts_with(TEMPORARY_PREFIX);
-            let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
-            if is_temporary && age > TEMPORARY_MAX_AGE {
-                fs::remove_file(entry.path())?;
+            let name = entry.file_name();
+            if !name.to_string_lossy().starts_with(TEMPORARY_PREFIX) {
+                continue;
+            }
+            match sweep_one(&entry) {
+                // Somebody who uses the directory, too, was done with it just now.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                swept => swept?,
             }
         }
         Ok(())
@@ -245,4 +246,39 @@ fn digest_of_file(path: &Path) -> io::Result<Digest> {
 
 pub(super) fn failed(what: &'static str) -> impl Fn(io::Error) -> LoadError {
     move |source| LoadError::Cache { what, source }
+}
+
+fn sweep_one(temporary: &fs::DirEntry) -> io::Result<()> {
+    let modified = temporary.metadata()?.modified()?;
+    if modified.elapsed().unwrap_or_default() > TEMPORARY_MAX_AGE {
+        fs::remove_file(temporary.path())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use wasmtime::Engine;
+
+    use super::*;
+
+    #[test]
+    fn a_cache_opens_while_others_write_into_its_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Engine::default();
+        let cache = Cache::open(dir.path(), &engine).unwrap();
+        thread::scope(|scope| {
+            let writing = scope.spawn(|| {
+                for _ in 0..2_000 {
+                    let temporary = cache.temporary();
+                    fs::write(temporary.path(), "half of it").unwrap();
+                }
+            });
+            while !writing.is_finished() {
+                Cache::open(dir.path(), &engine).unwrap();
+            }
+        });
+    }
 }
