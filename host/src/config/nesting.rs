@@ -1,7 +1,7 @@
 //! Which directories may not be given. None may lie in another that somebody may write: whoever writes
 //! the outer one can put a link in the place of the inner one, and so decide where another grant leads.
 //! And none may reach what is the host's own, which holds what is everybody's (I4) and says who is
-//! given what (I5). It looks where links lead, and opens nothing.
+//! given what (I5). It looks where links lead, and reads no file.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -129,43 +129,43 @@ struct Own {
 
 impl Own {
     fn all(given: &BTreeMap<String, Given>, places: &Places) -> Vec<Own> {
-        let own = |path: &Path, what: &str, why, may_be_read| Own {
-            path: resolved(path),
-            what: what.to_owned(),
-            why,
-            may_be_read,
+        let mut all = Vec::new();
+        let mut own = |path: &Path, what: &str, why, may_be_read| {
+            all.extend(with_links(path).into_iter().map(|path| Own {
+                path,
+                what: what.to_owned(),
+                why,
+                may_be_read,
+            }));
         };
-        let mut all = vec![
-            own(
-                places.data_dir,
-                "the data directory",
-                "keys, tasks and answers of every tenant are in there",
-                false,
-            ),
-            own(
-                places.configuration,
-                "the configuration",
-                "that says what everybody is given",
-                false,
-            ),
-        ];
-        let plugins = std::iter::once((places.plugins_dir, "the plugins directory"));
-        let single = places.plugin_dirs.iter();
-        let single = single.map(|directory| (&**directory, "a plugin's directory"));
-        all.extend(plugins.chain(single).map(|(path, what)| {
-            let why = "whoever writes there decides what the host runs";
-            own(path, what, why, true)
-        }));
+        let why = "keys, tasks and answers of every tenant are in there";
+        own(places.data_dir, "the data directory", why, false);
+        let why = "that says what everybody is given";
+        own(places.configuration, "the configuration", why, false);
+        let why = "whoever writes there decides what the host runs";
+        own(places.plugins_dir, "the plugins directory", why, true);
+        for directory in places.plugin_dirs {
+            own(directory, "a plugin's directory", why, true);
+        }
         for (plugin, given) in given {
             for (name, secret) in &given.secrets {
                 if let SecretSource::File(path) = &secret.source {
                     let what = format!("the secret `{name}` of `{plugin}`");
-                    all.push(own(path, &what, "no tool may see a secret", false));
+                    own(path, &what, "no tool may see a secret", false);
                 }
             }
         }
         all
     }
+}
+
+/// Where a path leads, and the links in there: a store on another disk, a plugin that is elsewhere.
+fn with_links(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    std::iter::once(resolved(path))
+        .chain(links.map(|link| resolved(&link.path())))
+        .collect()
 }
 
 /// Where a path leads, for each tenant.

@@ -217,6 +217,8 @@ fn no_directory_is_given_that_reaches_what_is_the_hosts_own() {
     };
     link("data", root.join("etc/host/data"));
     link("local", root.join("etc/host/data/store"));
+    std::fs::create_dir_all(root.join("etc/host/data")).unwrap();
+    link("../etc/host/data/components", root.join("disk/code"));
     for (path, read, write) in [
         (
             "host/data",
@@ -235,6 +237,11 @@ fn no_directory_is_given_that_reaches_what_is_the_hosts_own() {
             "is the data directory",
         ),
         ("../links/{tenant}", "lies in the data", "lies in the data"),
+        (
+            "../disk",
+            "holds the data directory",
+            "holds the data directory",
+        ),
         ("host/plugins", "", "is the plugins directory"),
         ("host/plugins/a/out", "", "lies in the plugins directory"),
         ("../single", "", "is a plugin's directory"),
