@@ -29,6 +29,13 @@ fn step(server: &Server, name: &str, method: &str, path: &str) -> Value {
     json!({"name": name, "description": name, "method": method, "url": server.url(path)})
 }
 
+fn tag_and_publish(server: &Server) -> Value {
+    json!([
+        step(server, "tag", "POST", "/tag"),
+        step(server, "publish", "POST", "/publish"),
+    ])
+}
+
 fn with_undo(mut step: Value, server: &Server) -> Value {
     step["undo"] = json!({"method": "DELETE", "url": server.url("/undo")});
     step
@@ -194,10 +201,7 @@ async fn a_step_is_sent_once_when_the_host_is_replaced_while_the_next_waits_for_
     let server = server().await;
     let setup = setup(&server);
     let host = setup.start().await;
-    let steps = json!([
-        step(&server, "tag", "POST", "/tag"),
-        step(&server, "publish", "POST", "/publish"),
-    ]);
+    let steps = tag_and_publish(&server);
     let id = start(&host.client(), steps).await;
     approve(&host.client(), &id, "step-1-tag").await;
     let asked = question(&host.client(), &id).await;
@@ -267,10 +271,7 @@ async fn a_client_that_takes_no_tasks_is_asked_within_its_call_and_the_task_outl
     let server = server().await;
     let setup = setup(&server);
     let host = setup.start().await;
-    let steps = json!([
-        step(&server, "tag", "POST", "/tag"),
-        step(&server, "publish", "PUT", "/publish"),
-    ]);
+    let steps = tag_and_publish(&server);
     let params = json!({"name": "release-gate", "arguments": {"steps": steps}});
     let client = host.client().without_tasks();
     let first = client.request("tools/call", params.clone()).await.result();
@@ -300,7 +301,7 @@ async fn a_client_that_takes_no_tasks_is_asked_within_its_call_and_the_task_outl
     let id = last["_meta"]["longshore/task"].as_str().unwrap();
     let tag = format!("{id}-tag");
     assert_eq!(server.seen()[0].header("idempotency-key"), Some(&*tag));
-    assert_eq!(server.lines(), ["POST /tag", "PUT /publish"]);
+    assert_eq!(server.lines(), ["POST /tag", "POST /publish"]);
 }
 
 #[tokio::test]
@@ -308,10 +309,7 @@ async fn a_legacy_client_is_asked_for_each_effect_and_may_leave_in_the_middle() 
     let server = server().await;
     let setup = setup(&server);
     let host = setup.start().await;
-    let steps = json!([
-        step(&server, "tag", "POST", "/tag"),
-        step(&server, "publish", "PUT", "/publish"),
-    ]);
+    let steps = tag_and_publish(&server);
     let arguments = json!({"steps": steps});
     let legacy = LegacyClient::open(host.url(), "2025-11-25").await;
     let mut stream = legacy
@@ -340,5 +338,5 @@ async fn a_legacy_client_is_asked_for_each_effect_and_may_leave_in_the_middle() 
     approve(&host.client(), &id, "step-2-publish").await;
     let report = structured(&host.client(), &id).await;
     assert_eq!(report["outcome"], "completed");
-    assert_eq!(server.lines(), ["POST /tag", "PUT /publish"]);
+    assert_eq!(server.lines(), ["POST /tag", "POST /publish"]);
 }

@@ -135,41 +135,34 @@ impl Object<'_> {
         items: impl IntoIterator<Item = T>,
         mut fill: impl FnMut(&mut Object, T),
     ) -> &mut Self {
-        self.key(key);
-        self.out.push(b'[');
-        for (index, item) in items.into_iter().enumerate() {
-            if index > 0 {
-                self.out.push(b',');
-            }
-            object(self.out, |element| fill(element, item));
-        }
-        self.out.push(b']');
-        self
+        self.array(key, items, |out, item| {
+            object(out, |element| fill(element, item));
+        })
     }
 
     /// An array of strings.
     pub fn texts<'t>(&mut self, key: &str, items: impl IntoIterator<Item = &'t str>) -> &mut Self {
-        self.key(key);
-        self.out.push(b'[');
-        for (index, item) in items.into_iter().enumerate() {
-            if index > 0 {
-                self.out.push(b',');
-            }
-            quote(self.out, item);
-        }
-        self.out.push(b']');
-        self
+        self.array(key, items, quote)
     }
 
     /// An array of JSON texts.
     pub fn raws<'t>(&mut self, key: &str, items: impl IntoIterator<Item = &'t str>) -> &mut Self {
+        self.array(key, items, splice)
+    }
+
+    fn array<T>(
+        &mut self,
+        key: &str,
+        items: impl IntoIterator<Item = T>,
+        mut write: impl FnMut(&mut Vec<u8>, T),
+    ) -> &mut Self {
         self.key(key);
         self.out.push(b'[');
         for (index, item) in items.into_iter().enumerate() {
             if index > 0 {
                 self.out.push(b',');
             }
-            splice(self.out, item);
+            write(self.out, item);
         }
         self.out.push(b']');
         self
