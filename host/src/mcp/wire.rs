@@ -209,14 +209,26 @@ impl Object<'_> {
 fn splice(out: &mut Vec<u8>, json: &str) {
     let start = out.len();
     out.extend_from_slice(json.as_bytes());
+    // Every byte is written, so that many are at a time.
     for byte in &mut out[start..] {
-        if matches!(byte, b'\n' | b'\r') {
-            *byte = b' ';
-        }
+        *byte = if matches!(*byte, b'\n' | b'\r') {
+            b' '
+        } else {
+            *byte
+        };
     }
 }
 
 fn quote(out: &mut Vec<u8>, text: &str) {
+    // What has nothing to escape is copied as it is: every key, and most texts. All is looked at,
+    // so that many bytes are at a time.
+    let escaped = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
+    if !text.bytes().fold(false, |any, byte| any | escaped(byte)) {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+        return;
+    }
     serde_json::to_writer(out, text).expect("a string always has a JSON form");
 }
 
