@@ -24,10 +24,17 @@ enum Place {
     Beside {
         file: NamedTempFile,
         target: PathBuf,
-        before: Option<fs::Metadata>,
+        before: Option<Before>,
     },
     /// A device or a pipe, which is not for us to replace.
     Itself(File),
+}
+
+/// Whose the file is that was there, and who may do what with it.
+struct Before {
+    owner: u32,
+    group: u32,
+    mode: u32,
 }
 
 impl Whole {
@@ -41,7 +48,11 @@ impl Whole {
                 if !found.is_file() {
                     return Ok(Whole(Place::Itself(file)));
                 }
-                Some(found)
+                Some(Before {
+                    owner: found.uid(),
+                    group: found.gid(),
+                    mode: found.mode() & 0o777,
+                })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
@@ -85,10 +96,9 @@ impl Whole {
         };
         if let Some(before) = before {
             // Only root may give a file away; for anybody else it stays its own.
-            let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
-            let mode = before.permissions().mode() & 0o777;
-            file.as_file()
-                .set_permissions(Permissions::from_mode(mode))?;
+            let _ = fchown(file.as_file(), Some(before.owner), Some(before.group));
+            let permissions = Permissions::from_mode(before.mode);
+            file.as_file().set_permissions(permissions)?;
         }
         file.as_file().sync_all()?;
         file.persist(target)?;
