@@ -11,18 +11,23 @@ use tokio::process::Child;
 use super::loading::bomb;
 use crate::harness::Setup;
 
-/// A host that has something to compile before it serves, as the first of a process group.
-fn start(setup: &Setup) -> (Child, Pid) {
+/// Has the next host compile before it serves.
+pub fn forget_compiled_code(setup: &Setup) {
     let shared = setup.path("data/components");
     std::fs::remove_file(&shared).unwrap();
     std::fs::create_dir(&shared).unwrap();
+}
+
+/// A host that has something to compile before it serves, as the first of a process group.
+fn start(setup: &Setup) -> (Child, Pid) {
+    forget_compiled_code(setup);
     let host = setup.serve_command().process_group(0).spawn().unwrap();
     let pid = i32::try_from(host.id().unwrap()).unwrap();
     (host, Pid::from_raw(pid).unwrap())
 }
 
 /// The compiler's process, once there is one.
-async fn compiler(host: Pid) -> Pid {
+pub async fn compiler(host: Pid) -> Pid {
     loop {
         if let Some(pid) = children(host).into_iter().find(|pid| compiles(*pid)) {
             return pid;
@@ -44,7 +49,7 @@ fn children(host: Pid) -> Vec<Pid> {
     children
 }
 
-fn compiles(pid: Pid) -> bool {
+pub fn compiles(pid: Pid) -> bool {
     let command = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline"));
     String::from_utf8_lossy(&command.unwrap_or_default()).contains("__compile")
 }
