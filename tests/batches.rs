@@ -219,7 +219,7 @@ fn error(answers: &[Value], id: u64) -> &Value {
 
 #[tokio::test]
 async fn over_lines_a_batch_is_answered_also_when_its_input_ends_before_all_of_it_has() {
-    let setup = script_setup().configure("[limits]\ndrain_timeout_ms = 100");
+    let setup = script_setup().configure("[limits]\ndrain_timeout_ms = 1000");
     let mut host = StdioHost::start(&setup);
     host.initialize_as(REVISION).await;
     let waits = json!([{"do": "progress", "message": "waiting"}, {"do": "wait", "ms": 600_000}]);

@@ -24,6 +24,7 @@ mod plugins;
 mod pressure;
 mod results;
 mod sandbox;
+mod starting;
 mod status;
 mod stdio;
 mod tasks;

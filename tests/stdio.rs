@@ -167,7 +167,7 @@ fn waiting_call(then: &Value) -> Value {
 
 #[tokio::test]
 async fn a_request_that_goes_on_too_long_after_the_input_has_ended_is_answered_with_an_error() {
-    let setup = script_setup().configure("[limits]\ndrain_timeout_ms = 100");
+    let setup = script_setup().configure("[limits]\ndrain_timeout_ms = 1000");
     let call = waiting_call(&json!([{"do": "wait", "ms": 600_000}]));
     for is_legacy in [false, true] {
         let mut host = StdioHost::start(&setup);
