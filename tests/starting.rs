@@ -6,11 +6,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::harness::{Setup, StdioHost};
-use crate::sandbox::compiler::{compiler, compiles, forget_compiled_code};
+use crate::sandbox::compiler::{compiler, compiles};
 
 /// A process whose compiler is stopped, so that it goes on loading until the test lets it.
 async fn start(setup: &Setup) -> (StdioHost, Pid) {
-    forget_compiled_code(setup);
+    setup.keep_compiled_code_apart();
     let host = StdioHost::start(setup);
     let compiler = compiler(Pid::from_raw(i32::try_from(host.pid()).unwrap()).unwrap()).await;
     kill_process(compiler, Signal::STOP).unwrap();
@@ -88,4 +88,22 @@ async fn a_process_that_is_told_to_stop_while_it_loads_stops_with_its_compiler()
     while compiles(compiler) {
         tokio::task::yield_now().await;
     }
+}
+
+/// Also by hand, with no input at all, before a client that does not wait is set up.
+#[tokio::test]
+async fn a_process_whose_client_gives_up_while_it_loads_leaves_its_code_to_the_next() {
+    let setup = setup();
+    let (mut host, compiler) = start(&setup).await;
+    host.end_input();
+    // Until only whoever asks is left.
+    while setup.counts().await["localClients"] != 1 {
+        tokio::task::yield_now().await;
+    }
+    kill_process(compiler, Signal::CONT).unwrap();
+    assert!(host.ended().await.success());
+    let kept = std::fs::read_dir(setup.path("data/components")).unwrap();
+    let names = kept.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let compiled = names.filter(|name| name.ends_with(".sha256")).count();
+    assert_eq!(compiled, 1);
 }

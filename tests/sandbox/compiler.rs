@@ -11,16 +11,9 @@ use tokio::process::Child;
 use super::loading::bomb;
 use crate::harness::Setup;
 
-/// Has the next host compile before it serves.
-pub fn forget_compiled_code(setup: &Setup) {
-    let shared = setup.path("data/components");
-    std::fs::remove_file(&shared).unwrap();
-    std::fs::create_dir(&shared).unwrap();
-}
-
 /// A host that has something to compile before it serves, as the first of a process group.
 fn start(setup: &Setup) -> (Child, Pid) {
-    forget_compiled_code(setup);
+    setup.keep_compiled_code_apart();
     let host = setup.serve_command().process_group(0).spawn().unwrap();
     let pid = i32::try_from(host.id().unwrap()).unwrap();
     (host, Pid::from_raw(pid).unwrap())

@@ -130,9 +130,8 @@ async fn serve(mut host: LocalHost, tenant: TenantId, mut stop: Stop) -> Result<
                 print_failures(&host);
             }
             ended = &mut serving => {
-                // Other clients' processes go through this one.
                 tokio::select! {
-                    () = host.until_alone() => {}
+                    () = until_unneeded(&mut host) => {}
                     () = stop.wait() => {}
                 }
                 break Some(ended);
@@ -160,6 +159,15 @@ async fn serve(mut host: LocalHost, tenant: TenantId, mut stop: Stop) -> Result<
             "serving ended unexpectedly: {error}"
         ))),
     }
+}
+
+/// Resolves when nobody has use for the process whose own client has ended its side.
+async fn until_unneeded(host: &mut LocalHost) {
+    // What is compiled is there at the next start, which a client that gave up on this one makes soon. A
+    // failure is the next start's to tell.
+    let _ = host.until_loaded().await;
+    // Other clients' processes go through this one.
+    host.until_alone().await;
 }
 
 fn print_failures(host: &LocalHost) {
