@@ -48,6 +48,7 @@ struct Inner {
     notifier: Notifier,
     clock: Clock,
     limits: ServiceLimits,
+    loaded: watch::Receiver<bool>,
     /// The turn of whoever checks large arguments.
     checking: Arc<tokio::sync::Mutex<()>>,
 }
@@ -140,6 +141,7 @@ pub enum CallError {
 }
 
 impl Service {
+    /// `loaded` becomes true when the plugins are there and the tasks of an earlier process are taken up.
     pub fn new(
         catalog: Catalog,
         store: Store,
@@ -147,6 +149,7 @@ impl Service {
         notifier: Notifier,
         clock: Clock,
         limits: ServiceLimits,
+        loaded: watch::Receiver<bool>,
     ) -> Service {
         Service(Arc::new(Inner {
             catalog,
@@ -155,6 +158,7 @@ impl Service {
             notifier,
             clock,
             limits,
+            loaded,
             checking: Arc::default(),
         }))
     }
@@ -162,6 +166,14 @@ impl Service {
     /// Whether the host can take work.
     pub fn is_ready(&self) -> bool {
         self.0.store.is_ready()
+    }
+
+    /// Resolves when there is something to offer, after the first look at the plugins; each of them is
+    /// compiled within a limit. What a host that starts is asked for waits here.
+    pub async fn until_loaded(&self) {
+        let mut loaded = self.0.loaded.clone();
+        // An error means that loading was given up, and with it the host.
+        let _ = loaded.wait_for(|is_loaded| *is_loaded).await;
     }
 
     pub fn counts(&self) -> Counts {

@@ -2,7 +2,7 @@
 //! guest hurts anything but itself (I5, I6).
 
 mod behaviour;
-mod compiler;
+pub mod compiler;
 mod crafted;
 mod egress;
 mod fixture;

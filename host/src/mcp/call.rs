@@ -21,7 +21,7 @@ use super::tell::{Course, Meter, Next, hear, write_message};
 use super::wire::{self, Object};
 use super::{Method, Output, RequestId, headers as mirrored, members, tasks};
 use crate::service::{CallError, CallRequest, Earlier, Message, PendingCall, Reply, Service};
-use crate::task::{CallResult, TenantId};
+use crate::task::{CallResult, Progress, TenantId};
 
 /// How long a call with a progress token may stay silent before its stream begins. A call that is
 /// answered sooner gets a plain response, and an error its HTTP status.
@@ -265,7 +265,7 @@ async fn answer_with_progress(
 /// A call's stream under way.
 struct CallStream {
     answering: Answering,
-    course: Course<Result<Reply, CallError>>,
+    course: Course<'static, Result<Reply, CallError>>,
     /// What came before the stream began, until it is told.
     first: Option<Next<Result<Reply, CallError>>>,
     meter: Meter,
@@ -277,25 +277,28 @@ impl CallStream {
         if self.is_over {
             return None;
         }
-        if let Some(words) = self.answering.notice.take() {
-            let message = self.meter.tell(None, None, &words);
-            return Some((message, self));
-        }
-        let next = match self.first.take() {
-            Some(first) => first,
-            None => self.course.next().await,
-        };
-        let message = match next {
-            Next::Progress(progress) => {
-                self.meter
-                    .tell(progress.done, progress.total, &progress.message)
+        let message = loop {
+            if let Some(words) = self.answering.notice.take() {
+                break self.meter.tell(None, None, &words);
             }
-            Next::Message(message) => write_message(&message),
-            Next::Reply(reply) => {
-                self.is_over = true;
-                match self.answering.message(reply).await {
-                    Ok(message) => message,
-                    Err(refusal) => wire::failure(Some(&self.answering.id), &refusal.face()),
+            let next = match self.first.take() {
+                Some(first) => first,
+                None => self.course.next().await,
+            };
+            match next {
+                Next::Progress(None) => {}
+                Next::Progress(Some(Progress {
+                    message,
+                    done,
+                    total,
+                })) => break self.meter.tell(done, total, &message),
+                Next::Message(message) => break write_message(&message),
+                Next::Reply(reply) => {
+                    self.is_over = true;
+                    break match self.answering.message(reply).await {
+                        Ok(message) => message,
+                        Err(refusal) => wire::failure(Some(&self.answering.id), &refusal.face()),
+                    };
                 }
             }
         };

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ProtocolVersion};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ProtocolVersion, RequestId};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -25,10 +25,6 @@ pub const NO_MESSAGE: &str = "it has not the shape of a request, a notification 
 pub const NO_BATCHES: &str =
     "the revision of this session has no batches; send each message on its own";
 
-/// Said to a request whose id one of a batch has. An answer under its id would be taken for the
-/// other one's, so it has none.
-pub const SAME_ID: &str = "a request of a batch with the same `id` is not answered yet";
-
 /// The one revision with batches: the next took them out again.
 pub fn has_batches(revision: &ProtocolVersion) -> bool {
     *revision == ProtocolVersion::V_2025_03_26
@@ -38,9 +34,12 @@ pub fn is_batch(body: &[u8]) -> bool {
     body.trim_ascii_start().starts_with(b"[")
 }
 
-/// Whether rmcp may read a body as one message.
-pub fn check(body: &[u8]) -> Result<(), Rejection> {
-    read_object(body).map(drop)
+/// Whether rmcp may read a body as one message; its id, if it is a request.
+pub fn check(body: &[u8]) -> Result<Option<RequestId>, Rejection> {
+    let (head, _) = read_object(body)?;
+    let id = head.id.as_ref().filter(|_| is_request(&head));
+    // What is no id to rmcp is refused by it.
+    Ok(id.and_then(|id| serde_json::from_str(id.as_json()).ok()))
 }
 
 /// Reads one message.
@@ -71,9 +70,8 @@ pub fn read_batch(body: &[u8]) -> Result<Vec<Result<ClientJsonRpcMessage, Reject
                 return Err(reject(head, not("`initialize` can't be part of a batch")));
             }
             if !ids.insert(request.id.clone()) {
-                // An answer under its id would be taken for the other one's.
-                let refusal = not("two requests of the batch have the same `id`");
-                return Err(Rejection { id: None, refusal });
+                let (id, refusal) = (None, Refusal::same_id());
+                return Err(Rejection { id, refusal });
             }
             Ok(message)
         }));
@@ -161,7 +159,7 @@ mod tests {
         let told: Vec<String> = bodies
             .iter()
             .map(|body| match check(body.as_bytes()) {
-                Ok(()) => "goes on".to_owned(),
+                Ok(_) => "goes on".to_owned(),
                 Err(rejection) => told(&rejection),
             })
             .collect();
@@ -200,7 +198,7 @@ mod tests {
         another message
         {"jsonrpc":"2.0","error":{"code":-32600,"message":"the body is not a JSON-RPC request: it has to be an object"}}
         {"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"the message: `name` stands there twice at line 1 column 73"}}
-        {"jsonrpc":"2.0","error":{"code":-32600,"message":"the body is not a JSON-RPC request: two requests of the batch have the same `id`"}}
+        {"jsonrpc":"2.0","error":{"code":-32600,"message":"the body is not a JSON-RPC request: a request with the same `id` is not answered yet"}}
         {"jsonrpc":"2.0","id":3,"error":{"code":-32600,"message":"the body is not a JSON-RPC request: `initialize` can't be part of a batch"}}
         "#);
     }

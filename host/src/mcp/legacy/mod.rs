@@ -13,6 +13,7 @@ mod read;
 mod server;
 mod sessions;
 mod streams;
+mod unanswered;
 
 use std::io;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::envelope::Rejection;
 use super::error::Refusal;
-use super::lines::Lines;
+use super::lines::Paced;
 use super::list::Lists;
 use super::{LegacyOutcome, Messages, Outcome, refused, stopping, wire};
 use crate::service::Service;
@@ -227,7 +228,14 @@ impl Legacy {
                 let outcome = self.answer_batch(session, &body).await?;
                 return Ok(LegacyOutcome::Outcome(outcome));
             }
-            if let Err(Rejection { id, refusal }) = inbound::check(&body) {
+            let refusal = match inbound::check(&body) {
+                Err(Rejection { id, refusal }) => Some((id, refusal)),
+                Ok(id) => {
+                    let is_used = self.0.sessions.awaits(session, id.as_ref());
+                    is_used.then(|| (None, Refusal::same_id()))
+                }
+            };
+            if let Some((id, refusal)) = refusal {
                 return Ok(LegacyOutcome::Outcome(refused(id.as_ref(), &refusal)));
             }
         }
@@ -286,11 +294,11 @@ impl Legacy {
         &self,
         tenant: TenantId,
         initialize: &[u8],
-        lines: Lines<impl AsyncRead + Send + Unpin + 'static>,
-        outgoing: mpsc::Sender<Bytes>,
+        client: Paced<impl AsyncRead + Send + Unpin + 'static>,
+        drain: Duration,
     ) -> io::Result<()> {
         let server = LegacyServer::new(self.0.offer.clone(), tenant);
-        let transport = LineTransport::new(initialize, lines, outgoing);
+        let transport = LineTransport::new(initialize, client, drain);
         let ending = self.0.ending.child_token();
         let serving = rmcp::service::serve_server_with_ct(server, transport, ending);
         let running = serving.await.map_err(io::Error::other)?;
