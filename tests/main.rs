@@ -18,6 +18,7 @@ mod interleaving;
 mod layering;
 mod legacy;
 mod listen;
+mod many_values;
 mod mcp;
 mod offered;
 mod plugins;

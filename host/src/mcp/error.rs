@@ -81,6 +81,11 @@ impl Refusal {
         Refusal::NotARequest("the line is longer than a message may be".to_owned())
     }
 
+    pub fn many_in_batch() -> Refusal {
+        let what = "it has too many values for a batch; send this message on its own";
+        Refusal::InvalidParams(what.to_owned())
+    }
+
     /// Sent without an id: an answer under its own would be taken for that of the other request.
     pub fn same_id() -> Refusal {
         let what = "a request with the same `id` is not answered yet";

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::ask::Asking;
 use super::message;
+use super::reading::Reading;
 use super::server::{Offer, error_data};
 use crate::mcp::call::{STREAM_AFTER, failure};
 use crate::mcp::error::{MISSING_CAPABILITY, Refusal};
@@ -53,6 +54,7 @@ pub async fn call(
         tenant: tenant.clone(),
         tool: tool.clone(),
         arguments: request.arguments.unwrap_or_default(),
+        place: Reading::place(&context),
         abilities: capabilities.as_ref().map(abilities).unwrap_or_default(),
         takes_tasks: false,
         earlier: None,

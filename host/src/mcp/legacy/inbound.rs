@@ -34,12 +34,22 @@ pub fn is_batch(body: &[u8]) -> bool {
     body.trim_ascii_start().starts_with(b"[")
 }
 
-/// Whether rmcp may read a body as one message; its id, if it is a request.
-pub fn check(body: &[u8]) -> Result<Option<RequestId>, Rejection> {
+/// What is known of a message that rmcp may read.
+pub struct Checked {
+    /// Of a request.
+    pub id: Option<RequestId>,
+    pub is_call: bool,
+}
+
+/// Whether rmcp may read a body as one message.
+pub fn check(body: &[u8]) -> Result<Checked, Rejection> {
     let (head, _) = read_object(body)?;
     let id = head.id.as_ref().filter(|_| is_request(&head));
-    // What is no id to rmcp is refused by it.
-    Ok(id.and_then(|id| serde_json::from_str(id.as_json()).ok()))
+    Ok(Checked {
+        // What is no id to rmcp is refused by it.
+        id: id.and_then(|id| serde_json::from_str(id.as_json()).ok()),
+        is_call: head.method == "tools/call",
+    })
 }
 
 /// Reads one message.
@@ -59,7 +69,12 @@ pub fn read_batch(body: &[u8]) -> Result<Vec<Result<ClientJsonRpcMessage, Reject
     let mut ids = HashSet::new();
     let mut messages = Vec::with_capacity(parts.len());
     for part in parts {
-        let message = read(part.get().as_bytes());
+        let body = part.get().as_bytes();
+        let message = match json::has_few_parts(body) {
+            true => read(body),
+            // All of a batch are in memory at once.
+            false => Err(reject(Head::read(body), Refusal::many_in_batch())),
+        };
         messages.push(message.and_then(|message| {
             let ClientJsonRpcMessage::Request(request) = &message else {
                 return Ok(message);
