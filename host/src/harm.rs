@@ -4,6 +4,8 @@
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value, json};
 
 /// Something that is put into bytes at a place, and how many bytes it takes the place of.
@@ -112,6 +114,18 @@ pub fn changed(whole: &Value, changes: &[(Index, Change)]) -> Value {
         }
     }
     whole
+}
+
+/// How many of 300 pieces of harm are taken, the same in every run: where all are refused, only the
+/// reader's first look is tested.
+pub fn count_taken<V>(harm: impl Strategy<Value = V>, is_taken: impl Fn(V) -> bool) -> usize {
+    let mut runner = TestRunner::deterministic();
+    (0..300)
+        .filter(|_| {
+            let tree = harm.new_tree(&mut runner);
+            is_taken(tree.expect("none is filtered out").current())
+        })
+        .count()
 }
 
 /// How many values there are, one inside another.

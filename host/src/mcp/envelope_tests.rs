@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 
 use super::*;
-use crate::harm::{changed, changes, edited, edits};
+use crate::harm::{changed, changes, count_taken, edited, edits};
 use crate::task::Abilities;
 
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
@@ -384,6 +384,16 @@ const WORDS: &[&str] = &[
     "io.modelcontextprotocol/protocolVersion",
     "io.modelcontextprotocol/clientCapabilities",
 ];
+
+#[test]
+fn harm_to_a_message_gets_past_the_first_look() {
+    let harm = (prop::sample::select(requests()), changes(WORDS));
+    let taken = count_taken(harm, |(message, changes)| {
+        let whole: serde_json::Value = serde_json::from_str(&message).unwrap();
+        read(changed(&whole, &changes).to_string().as_bytes(), None).is_ok()
+    });
+    assert!((60..240).contains(&taken), "{taken}");
+}
 
 proptest! {
     #[test]

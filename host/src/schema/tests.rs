@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::harm::{changed, changes, edited, edits};
+use crate::harm::{changed, changes, count_taken, edited, edits};
 use crate::task::{Answer, Ask};
 
 fn parsed(schema: &Value) -> Schema {
@@ -572,6 +572,15 @@ proptest! {
             prop_assert!(began.elapsed().as_secs() < 20, "{text} on {value}");
         }
     }
+}
+
+#[test]
+fn harm_to_a_schema_gets_past_the_first_look() {
+    let harm = (prop::sample::select(real_schemas()), changes(WORDS));
+    let taken = count_taken(harm, |(schema, changes)| {
+        Schema::parse(&changed(&schema, &changes).to_string()).is_ok()
+    });
+    assert!((60..240).contains(&taken), "{taken}");
 }
 
 const WORDS: &[&str] = &[

@@ -17,7 +17,7 @@ use super::super::codec::{
 use super::super::keys::{self, Slot};
 use super::{input_key, key, task};
 use crate::clock::Timestamp;
-use crate::harm::{changed, changes, edited, edits};
+use crate::harm::{changed, changes, count_taken, edited, edits};
 use crate::task::{
     Abilities, Answer, Ask, Attempt, CallResult, CancelRequest, Digest, Ending, ExternalReference,
     Input, InputKey, Interrupted, Interruption, PartBody, Phase, Policy, Recovery, ResultPart,
@@ -162,6 +162,17 @@ proptest! {
         let _ = keys::read(&bytes);
         let _ = decode_result(bytes);
     }
+}
+
+#[test]
+fn harm_to_a_record_gets_past_the_first_look() {
+    let taken = count_taken((any_task(), changes(WORDS)), |(task, changes)| {
+        let json: Value = serde_json::from_slice(&encode_task(&task)[1..]).unwrap();
+        let mut record = vec![1];
+        record.extend(changed(&json, &changes).to_string().into_bytes());
+        decode_task(task.key, &record).is_ok()
+    });
+    assert!((60..240).contains(&taken), "{taken}");
 }
 
 #[test]
