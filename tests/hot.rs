@@ -399,7 +399,7 @@ async fn no_call_fails_while_a_plugin_is_replaced_again_and_again() {
             })
         })
         .collect();
-    for round in 1..=20 {
+    for round in 1..=50 {
         plugin_done(&setup, &["replace", text(&versions[round % 2])]).await;
     }
     is_over.store(true, Ordering::Relaxed);

@@ -36,6 +36,7 @@ mod world;
 /// A guest without a module of tests does not compile.
 mod guests {
     use crate::durability as script;
+    use crate::foreign as relay;
     use crate::plugins::{conformance, regression_run, release_gate, report_export};
     use crate::sandbox as probe;
     use crate::world;

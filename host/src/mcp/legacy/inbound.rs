@@ -152,7 +152,10 @@ impl<'de> Visitor<'de> for BatchVisitor {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::harm::{changed, changes, edited, edits};
     use crate::mcp::wire;
 
     fn told(rejection: &Rejection) -> String {
@@ -230,6 +233,65 @@ mod tests {
         ] {
             let refusal = read_batch(batch.as_bytes()).unwrap_err().to_string();
             assert!(refusal.contains(words), "{refusal}");
+        }
+    }
+
+    /// Messages of a session, the last one a batch of the others.
+    fn messages() -> Vec<String> {
+        let mut all = [
+            r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{"elicitation":{}},"clientInfo":{"name":"a","version":"1"}}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":"2","method":"tools/call","params":{"name":"a","arguments":{"b":[1,{"c":null}]},"_meta":{"progressToken":7}}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"2","reason":"no"}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{"action":"accept","content":{"ok":true}}}"#,
+            r#"{"jsonrpc":"2.0","id":8,"error":{"code":-1,"message":"no"}}"#,
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        all.push(format!("[{}]", all.join(",")));
+        all
+    }
+
+    const WORDS: &[&str] = &[
+        "2.0", "id", "method", "params", "result", "error", "name", "ping",
+    ];
+
+    proptest! {
+        /// What goes on to the session is what every other reader finds there, each key once.
+        #[test]
+        fn whatever_comes_goes_on_as_it_is_or_is_refused_in_words(
+            message in prop::sample::select(messages()),
+            changes in changes(WORDS),
+            edits in edits(),
+        ) {
+            let whole: Value = serde_json::from_str(&message).unwrap();
+            let other = changed(&whole, &changes).to_string();
+            for body in [&edited(message.as_bytes(), &edits), &edited(other.as_bytes(), &edits)] {
+                let _ = is_batch(body);
+                match read(body) {
+                    Ok(_) => {
+                        let found: Value = serde_json::from_slice(body).unwrap();
+                        prop_assert_eq!(&found["jsonrpc"], "2.0");
+                        prop_assert!(check(body).is_ok());
+                    }
+                    Err(rejection) => prop_assert!(!told(&rejection).is_empty()),
+                }
+                if let Ok(parts) = read_batch(body) {
+                    // Other readers refuse a number in a message that is refused alone here.
+                    let Ok(found) = serde_json::from_slice::<Vec<Value>>(body) else {
+                        continue;
+                    };
+                    prop_assert_eq!(parts.len(), found.len());
+                    prop_assert!(parts.len() <= BATCH_MAX);
+                    let requests = parts.iter().filter_map(|part| match part {
+                        Ok(ClientJsonRpcMessage::Request(request)) => Some(request.id.clone()),
+                        _ => None,
+                    });
+                    let ids: Vec<_> = requests.collect();
+                    prop_assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len());
+                }
+            }
         }
     }
 }
