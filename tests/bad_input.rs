@@ -397,6 +397,7 @@ async fn a_configuration_that_is_wrong_is_told_where_and_what_would_be_right() {
         "[[tenant]]\nname = \"acme\"\ntoken_sha256 = \"secret\"",
         "[plugin.a.grants.directories]\ninput = { path = \"/data\", access = \"all\" }",
         "[plugin.a.grants]\nhttp = [\"https://*.example.com\"]",
+        "[plugin.a.grants]\ndirectories.all = { path = \".\", access = \"read\" }",
         "listen = ",
     ] {
         let message = refusal(toml).await;
@@ -414,6 +415,7 @@ async fn a_configuration_that_is_wrong_is_told_where_and_what_would_be_right() {
     error: DIR/longshore.toml:3: token_sha256 is the SHA-256 of a token, 64 hexadecimal digits; `longshore tenant add NAME` writes it
     error: DIR/longshore.toml:2: unknown variant `all`, expected `read` or `write`
     error: DIR/longshore.toml:2: `https://*.example.com` gives a pattern of hosts; name each host
+    error: DIR/longshore.toml:2: the directory `all` (DIR) holds the data directory (DIR/data), and keys, tasks and answers of every tenant are in there; give it a place that is apart from the host's own
     error: DIR/longshore.toml:1: string values must be quoted, expected literal string
     ");
 }

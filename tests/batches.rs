@@ -4,7 +4,7 @@
 use longshore_guests as guests;
 use serde_json::{Value, json};
 
-use crate::harness::{LegacyClient, Setup, StdioHost};
+use crate::harness::{LegacyClient, LegacyStream, Setup, StdioHost};
 
 /// The one with batches.
 const REVISION: &str = "2025-03-26";
@@ -27,6 +27,21 @@ fn initialized() -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
 }
 
+/// The answer to one of a batch's requests.
+fn of(answers: &[Value], id: u64) -> &Value {
+    let answer = answers.iter().find(|answer| answer["id"] == id);
+    answer.unwrap_or_else(|| panic!("{id} is not answered: {answers:#?}"))
+}
+
+/// All messages of a stream.
+async fn all(mut stream: LegacyStream) -> Vec<Value> {
+    let mut messages = Vec::new();
+    while let Some(message) = stream.next().await {
+        messages.push(message);
+    }
+    messages
+}
+
 fn ids(answers: &[Value]) -> Vec<Value> {
     let mut ids: Vec<Value> = answers.iter().map(|answer| answer["id"].clone()).collect();
     ids.sort_by_key(ToString::to_string);
@@ -41,13 +56,14 @@ fn asking() -> Value {
     ])
 }
 
-const NO_MESSAGES: [&str; 6] = [
-    "[]",
-    "[1",
-    r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},]"#,
-    r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#,
-    r#"{"jsonrpc":"2.0"}"#,
-    "7",
+/// What can't be read as messages, and how it is refused.
+const NO_MESSAGES: [(&str, i64); 6] = [
+    ("[]", -32600),
+    ("[1", -32700),
+    (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},]"#, -32700),
+    (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, -32600),
+    (r#"{"jsonrpc":"2.0"}"#, -32600),
+    ("7", -32600),
 ];
 
 #[tokio::test]
@@ -75,19 +91,25 @@ async fn every_request_of_a_batch_is_answered_on_one_stream_told_and_asked_as_an
                 let answer = json!([{"jsonrpc": "2.0", "id": message["id"], "result": yes}]);
                 assert_eq!(client.post_text(&answer.to_string()).await.0, 202);
             }
-            Some(_) => told.push(message["params"]["message"].clone()),
+            Some(_) => told.push(message["params"].clone()),
         }
     }
     assert_eq!(
         ids(&answers),
         [json!(11), json!(12), json!(13), json!(14), Value::Null]
     );
-    assert!(told.contains(&json!("asking")), "{told:?}");
-    let called = answers.iter().find(|answer| answer["id"] == 11).unwrap();
+    let is_ours = |told: &Value| told["message"] == "asking" && told["progressToken"] == 11;
+    assert!(told.iter().any(is_ours), "{told:?}");
+    let called = of(&answers, 11);
     assert_eq!(
         called["result"]["content"][0]["text"], "go: true",
         "{called:#}"
     );
+    for id in [12, 14] {
+        assert_eq!(of(&answers, id)["result"], json!({}));
+    }
+    let listed = &of(&answers, 13)["result"]["tools"];
+    assert!(listed.as_array().is_some_and(|tools| !tools.is_empty()));
     let refused = answers.iter().find(|answer| answer.get("id").is_none());
     assert_eq!(refused.unwrap()["error"]["code"], -32600);
 }
@@ -109,17 +131,17 @@ async fn a_session_is_not_opened_within_a_batch() {
     let opening = json!({"jsonrpc": "2.0", "id": 21, "method": "initialize", "params": {
         "protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"},
     }});
-    let mut stream = client.batch(&json!([opening, ping(22)])).await;
-    let mut answers = Vec::new();
-    while let Some(message) = stream.next().await {
-        answers.push(message);
-    }
+    let answers = all(client.batch(&json!([opening, ping(22)])).await).await;
     assert_eq!(ids(&answers), [21, 22]);
-    let refused = answers.iter().find(|answer| answer["id"] == 21).unwrap();
+    let refused = of(&answers, 21);
     assert_eq!(refused["error"]["code"], -32600, "{refused:#}");
+    let words = refused["error"]["message"].as_str().unwrap();
+    assert!(words.contains("can't be part of a batch"), "{words}");
+    assert_eq!(of(&answers, 22)["result"], json!({}));
     // Nor does one outside a session open it.
     let reply = host.client().raw(json!([opening]).to_string(), &[]).await;
     assert_eq!((reply.status, reply.code()), (400, -32600));
+    assert_eq!(reply.headers.get("mcp-session-id"), None);
 }
 
 #[tokio::test]
@@ -128,17 +150,22 @@ async fn other_revisions_have_no_batches() {
     let host = setup.start().await;
     for version in ["2025-11-25", "2025-06-18", "2024-11-05"] {
         let client = LegacyClient::open(host.url(), version).await;
+        assert_eq!(client.initialized["protocolVersion"], version);
         let (status, refused) = client.post_text(&json!([ping(1)]).to_string()).await;
         assert_eq!((status, &refused["error"]["code"]), (400, &json!(-32600)));
+        assert_eq!(refused.get("id"), None, "{refused:#}");
         let words = refused["error"]["message"].as_str().unwrap();
         assert!(words.contains("send each message on its own"), "{words}");
+        // The session is as it was.
+        assert_eq!(client.request("ping", json!({})).await["result"], json!({}));
     }
 }
 
 #[tokio::test]
 async fn the_calls_of_a_batch_are_stopped_when_its_client_goes_away() {
-    let setup = script_setup()
-        .configure("[limits]\ntenant_calls_running_max = 2\nlegacy_reconnect_ms = 50");
+    let setup = script_setup().configure(
+        "[limits]\ntenant_calls_running_max = 2\ncall_wait_max_ms = 0\nlegacy_reconnect_ms = 50",
+    );
     let host = setup.start().await;
     let client = LegacyClient::open(host.url(), REVISION).await;
     let waits = json!([{"do": "progress", "message": "waiting"}, {"do": "wait", "ms": 600_000}]);
@@ -150,8 +177,10 @@ async fn the_calls_of_a_batch_are_stopped_when_its_client_goes_away() {
     for _ in 0..2 {
         assert_eq!(stream.next().await.unwrap()["params"]["message"], "waiting");
     }
-    drop(stream);
     let says = json!({"script": [{"do": "say", "text": "there is room"}]});
+    let refused = client.call("script_inline", says.clone()).await;
+    assert_eq!(refused["error"]["code"], -31000, "both are under way");
+    drop(stream);
     loop {
         let reply = client.call("script_inline", says.clone()).await;
         match reply["error"]["code"].as_i64() {
@@ -175,6 +204,7 @@ async fn over_lines_a_batch_is_answered_with_one_line_when_all_of_it_is() {
         7
     ]);
     host.send(&batch).await;
+    let mut told = Vec::new();
     loop {
         let message = host.next().await.unwrap();
         if message["method"] == "elicitation/create" {
@@ -184,14 +214,19 @@ async fn over_lines_a_batch_is_answered_with_one_line_when_all_of_it_is() {
             break;
         }
         assert_eq!(message["method"], "notifications/progress", "{message:#}");
+        told.push(message["params"]["message"].clone());
     }
+    assert!(told.contains(&json!("asking")), "{told:?}");
     let answers = host.next_batch().await;
     assert_eq!(ids(&answers), [json!(11), json!(12), Value::Null]);
-    let called = answers.iter().find(|answer| answer["id"] == 11).unwrap();
+    let called = of(&answers, 11);
     assert_eq!(
         called["result"]["content"][0]["text"], "go: true",
         "{called:#}"
     );
+    assert_eq!(of(&answers, 12)["result"], json!({}));
+    let refused = answers.iter().find(|answer| answer.get("id").is_none());
+    assert_eq!(refused.unwrap()["error"]["code"], -32600);
     assert!(host.end().await.success());
 }
 
@@ -208,7 +243,12 @@ async fn over_lines_a_batch_does_not_wait_for_a_call_that_was_cancelled() {
     let params = json!({"requestId": 11});
     host.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
         .await;
-    assert_eq!(ids(&host.next_batch().await), [12]);
+    let answers = host.next_batch().await;
+    assert_eq!(ids(&answers), [12]);
+    assert_eq!(of(&answers, 12)["result"], json!({}));
+    // Nor is it answered later.
+    host.send(&ping(13)).await;
+    assert_eq!(host.next().await.unwrap()["id"], 13);
     assert!(host.end().await.success());
 }
 
@@ -242,22 +282,24 @@ async fn over_lines_what_is_no_message_is_refused_as_over_http() {
     // A bridge to the same host.
     let mut lines = StdioHost::start(&setup);
     lines.initialize_as(REVISION).await;
-    for body in NO_MESSAGES {
+    for (body, code) in NO_MESSAGES {
         let (status, over_http) = client.post_text(body).await;
         assert_eq!(status, 400, "{body}");
         lines.send_line(body).await;
         let over_lines = lines.next().await.unwrap();
-        assert_eq!(
-            over_lines["error"]["code"], over_http["error"]["code"],
-            "{body}"
-        );
+        for refused in [over_http, over_lines] {
+            assert_eq!(refused["error"]["code"], code, "{body}: {refused:#}");
+        }
     }
     assert!(lines.end().await.success());
 
     let mut other = StdioHost::start(&setup);
     other.initialize_as("2025-06-18").await;
     other.send(&json!([ping(1)])).await;
-    assert_eq!(other.next().await.unwrap()["error"]["code"], -32600);
+    let refused = other.next().await.unwrap();
+    assert_eq!(refused["error"]["code"], -32600, "{refused:#}");
+    other.send(&ping(2)).await;
+    assert_eq!(other.next().await.unwrap()["result"], json!({}));
     assert!(other.end().await.success());
 }
 
@@ -294,10 +336,10 @@ async fn a_key_that_stands_twice_in_a_session_is_refused_and_its_tool_not_called
         assert!(lines.end().await.success());
     }
     let client = LegacyClient::open(host.url(), REVISION).await;
-    let batch = format!("[{}]", text(60, twice[1]));
-    let (status, _) = client.post_text(&batch).await;
-    assert_eq!(
-        status, 200,
-        "a batch has a stream for what is wrong with its messages"
-    );
+    // A batch has a stream for what is wrong with its messages; the others are answered.
+    let batch = format!("[{},{}]", text(60, twice[1]), ping(61));
+    let answers = all(client.batch_text(&batch).await).await;
+    assert_eq!(ids(&answers), [60, 61]);
+    assert_eq!(of(&answers, 60)["error"]["code"], -32602);
+    assert_eq!(of(&answers, 61)["result"], json!({}));
 }

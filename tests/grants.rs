@@ -31,7 +31,7 @@ async fn inspect_shows_both_sides_of_every_kind() {
     let given = r#"
         [plugin.script.grants]
         http = [{ host = "https://a.example", methods = ["GET"] }]
-        ask = { http = ["*.example.com"], directories.desk = { path = "/", access = "read" } }
+        ask = { http = ["*.example.com"], directories.desk = { path = "/usr", access = "read" } }
         configuration = { region = "not for everybody", unasked = "x" }
         state = { quota_bytes = 4096 }
         directories.out = { path = "/nowhere/out", access = "write", quota_bytes = 1048576 }
@@ -61,7 +61,7 @@ async fn inspect_shows_both_sides_of_every_kind() {
     insta::assert_snapshot!(rows.join("\n"), @r"
     directory | out | write | write /nowhere/out, at most 1 MiB | missing on the host
     directory | other | write | – | not given
-    directory | desk | write, at run time | ask for read / | asks a person
+    directory | desk | write, at run time | ask for read /usr | asks a person
     http | * | *, at run time | https://a.example (GET), ask for *.example.com | narrowed
     configuration | region | value | set | granted
     configuration | unasked | – | set | not asked

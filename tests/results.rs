@@ -4,7 +4,7 @@
 use longshore_guests::{SCRIPT, WORLD};
 use serde_json::{Value, json};
 
-use crate::harness::{Client, LegacyClient, Setup, longshore, run};
+use crate::harness::{Client, LegacyClient, Seen, Server, Setup, longshore, run};
 
 const MIB: usize = 1 << 20;
 
@@ -170,6 +170,67 @@ async fn a_large_result_is_written_whole_by_the_command_line() {
     client.until_status(&id, "completed").await;
     let arguments = ["task", "result", &id, "--url", host.url()];
     assert_eq!(run(longshore(&arguments)).await.stdout, "hello");
+}
+
+/// What stands between the command and its host, which reads one part and never the next.
+async fn stalling(url: &str) -> Server {
+    let (http, url) = (reqwest::Client::new(), url.to_owned());
+    Server::start(move |seen: Seen| {
+        let (http, url) = (http.clone(), url.clone());
+        async move {
+            if seen.body.contains("resources/read") && seen.body.contains("/2\"") {
+                std::future::pending::<()>().await;
+            }
+            let mut request = http.post(url).body(seen.body);
+            for (name, value) in &seen.headers {
+                if !["host", "content-length"].contains(&name.as_str()) {
+                    request = request.header(name, value);
+                }
+            }
+            let answer = request.send().await.unwrap();
+            (answer.status().as_u16(), answer.text().await.unwrap())
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_result_that_is_not_read_to_its_end_leaves_the_file_as_it_was() {
+    let setup = setup("");
+    let host = setup.start().await;
+    let client = host.client();
+    let id = client.start("script_resume", large(3 * MIB)).await;
+    client.until_status(&id, "completed").await;
+    let folder = setup.path("results");
+    std::fs::create_dir(&folder).unwrap();
+    let file = folder.join("result");
+    std::fs::write(&file, "the one before").unwrap();
+    let command = |url: &str| {
+        let out = file.to_str().unwrap();
+        longshore(&["task", "result", &id, "--url", url, "--out", out])
+    };
+    let is_kept = || std::fs::read(&file).unwrap() == b"the one before";
+    let is_alone = || std::fs::read_dir(&folder).unwrap().count() == 1;
+
+    let between = stalling(host.url()).await;
+    let stopped = command(&between.url("/mcp")).spawn().unwrap();
+    let pid = i32::try_from(stopped.id().unwrap()).unwrap();
+    // The task, its first part, and the one that never comes.
+    between.until_seen(3).await;
+    assert!(is_kept());
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let ended = stopped.wait_with_output().await.unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+    assert!(is_kept() && is_alone());
+
+    let parts = setup.path("data/store/bodies/local").join(&id);
+    for part in std::fs::read_dir(parts).unwrap() {
+        std::fs::write(part.unwrap().path(), "damaged").unwrap();
+    }
+    let failed = run(command(host.url())).await;
+    assert_ne!(failed.code, 0);
+    assert!(is_kept() && is_alone(), "{}", failed.stderr);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! What the operator configured: `longshore.toml` and the flags that override it, parsed at the
-//! edge into types that cannot be wrong. It reads one file and touches nothing else.
+//! edge into types that cannot be wrong. It reads one file, looks where links
+//! lead, and touches nothing else.
 
 mod gift;
 mod given;
@@ -157,21 +158,6 @@ impl Config {
             .collect();
         let local = TenantId::local();
         tenants.push(local.as_str());
-        if let Some(nested) = nesting::find(&given, &tenants) {
-            let keys = [
-                "plugin",
-                nested.plugin,
-                "grants",
-                "directories",
-                nested.name,
-            ];
-            let message = format!(
-                "the directory `{}` lies in `{}` of `{}`, which may be written: a tool there could \
-                 put a link in its place; give one of them a place of its own",
-                nested.name, nested.outer_name, nested.outer_plugin
-            );
-            return Err(invalid(&keys, message));
-        }
         let listen = overrides
             .listen
             .or(file.listen.map(|listen| listen.0))
@@ -182,14 +168,27 @@ impl Config {
         let in_base = |path: Option<PathBuf>, default: &str| {
             base.join(path.unwrap_or_else(|| PathBuf::from(default)))
         };
+        let data_dir = overrides
+            .data_dir
+            .unwrap_or_else(|| in_base(file.data_dir, "longshore-data"));
+        let plugins_dir = overrides
+            .plugins_dir
+            .unwrap_or_else(|| in_base(file.plugins_dir, "plugins.d"));
+        let places = nesting::Places {
+            configuration: path,
+            data_dir: &data_dir,
+            plugins_dir: &plugins_dir,
+            plugin_dirs: &overrides.plugin_dirs,
+        };
+        if let Some(refused) = nesting::find(&given, &places, &tenants) {
+            let (plugin, name) = (refused.plugin, refused.name);
+            let keys = ["plugin", plugin, "grants", "directories", name];
+            return Err(invalid(&keys, refused.message));
+        }
         Ok(Config {
             listen,
-            data_dir: overrides
-                .data_dir
-                .unwrap_or_else(|| in_base(file.data_dir, "longshore-data")),
-            plugins_dir: overrides
-                .plugins_dir
-                .unwrap_or_else(|| in_base(file.plugins_dir, "plugins.d")),
+            data_dir,
+            plugins_dir,
             plugin_dirs: overrides.plugin_dirs,
             allowed_origins: file.allowed_origins,
             allowed_hosts: file.allowed_hosts,

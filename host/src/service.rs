@@ -126,7 +126,7 @@ pub enum CallError {
     UnknownArgument { subject: String, argument: String },
     #[error("`{what}` did not answer within {}", humantime::format_duration(*.limit))]
     TooSlow { what: String, limit: Duration },
-    /// The tool is always a task and the client takes none.
+    /// The tool is always a task, and the client neither takes one nor may follow it.
     #[error("`{0}` always runs as a task, and the client did not declare the Tasks extension")]
     NeedsTasks(String),
     #[error(transparent)]
@@ -213,24 +213,28 @@ impl Service {
         };
         let traits = &tool.declaration.traits;
         let takes_tasks = request.takes_tasks;
-        if traits.execution == Execution::Task && !takes_tasks {
+        let is_fallback = traits.execution != Execution::Inline && !takes_tasks;
+        let detaches = is_fallback && traits.when_left == WhenLeft::Detach;
+        let must_be_task = traits.execution == Execution::Task;
+        if must_be_task && is_fallback && !detaches {
             return Err(CallError::NeedsTasks(request.tool));
         }
         let arguments = Value::Object(std::mem::take(&mut request.arguments));
         let arguments = self.checked(tool, arguments).await?;
         let submission = self.submission(tool, &mut request, arguments.to_string());
         // What an earlier round left is not thrown away for want of a place.
-        if takes_tasks && saved.is_none() && self.is_stored_first(tool) {
+        if (takes_tasks || detaches) && saved.is_none() && self.is_stored_first(tool) {
             let task = self.0.scheduler.submit(submission).await?;
-            return Ok(PendingCall::stored(task));
+            return Ok(match detaches {
+                true => Detachable::follow(self, task.key, request.live),
+                false => PendingCall::stored(task),
+            });
         }
-        let is_fallback = traits.execution == Execution::Auto && !takes_tasks;
-        let detaches = is_fallback && traits.when_left == WhenLeft::Detach;
         let asks = match &request.live {
             // A client that is there needs no rounds.
             Some(_) if detaches => Asks::AsTask {
                 first: BTreeSet::new(),
-                always: false,
+                always: must_be_task,
             },
             Some(client) if !takes_tasks => Asks::Live(client.clone()),
             _ => asks(traits, takes_tasks || detaches),

@@ -123,7 +123,8 @@ impl Tool {
         self
     }
 
-    /// Always a task. A client that takes none is refused.
+    /// Always a task. A client that takes none is refused, or follows it: see
+    /// [`detach_when_left`](Self::detach_when_left).
     pub fn task(mut self) -> Tool {
         self.declaration.traits.execution = Execution::Task;
         self
@@ -161,8 +162,9 @@ impl Tool {
     }
 
     /// Lets a call go on as a task when a client that takes no tasks leaves it, instead of stopping
-    /// the tool: the call's first progress message names the task, which `longshore task` reads. Only
-    /// of a tool that is neither [`inline`](Self::inline) nor [`task`](Self::task).
+    /// the tool: the call's first progress message names the task, which `longshore task` reads. With
+    /// [`task`](Self::task), such a client follows the task from its beginning, where otherwise it is
+    /// refused. Not of a tool that is [`inline`](Self::inline).
     pub fn detach_when_left(mut self) -> Tool {
         self.declaration.traits.when_left = WhenLeft::Detach;
         self

@@ -1,17 +1,20 @@
 //! A disk of 64 MiB that fills up: new work is refused in plain words, what there is goes on, and
 //! nothing is lost. With no byte left everything waits, and goes on when there is room, whether or
-//! not the host dies meanwhile.
+//! not the host dies meanwhile; and what is read from a copy of the records then, leaves none behind.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
 
 use super::mount::Mounted;
 use super::{asking, checked, data_dir, script_host, status, store_command, yes};
-use crate::harness::{Client, Host, Setup};
+use crate::harness::{Client, Host, Setup, longshore, run};
 
 const DISK_MIB: u64 = 64;
 /// A little above what a commit has to find.
@@ -170,4 +173,109 @@ async fn a_full_disk_refuses_new_work_and_loses_nothing() {
     client.until_status(&works, "completed").await;
     assert!(host.terminate().await.success());
     checked(&setup);
+}
+
+/// More than a pipe holds: an export of it waits for its reader, with the store open.
+const RESULT_BYTES: usize = 512 << 10;
+
+fn small_disk_host() -> Setup {
+    script_host().configure(&format!("[limits]\nfree_disk_min_bytes = {FREE_MIN_BYTES}"))
+}
+
+/// A store with one task that has ended, on a disk of its own.
+async fn stopped_store(setup: &Setup) -> Option<(Mounted, PathBuf)> {
+    let disk = match Mounted::tmpfs(&data_dir(setup), 96) {
+        Ok(disk) => disk,
+        Err(why) => {
+            println!("skipped: no tmpfs can be mounted here: {why}");
+            return None;
+        }
+    };
+    let (host, client) = start(setup).await;
+    let script = json!([{"do": "repeat", "text": "x", "times": RESULT_BYTES}]);
+    let id = client
+        .start("script_resume", json!({"script": script}))
+        .await;
+    client.until_status(&id, "completed").await;
+    assert!(host.terminate().await.success());
+    fs::remove_file(data_dir(setup).join("store/ballast")).unwrap();
+    Some((disk, data_dir(setup).join("filler")))
+}
+
+/// `longshore store` with a directory for temporary files.
+fn looking(setup: &Setup, arguments: &[&str], temporary: &Path) -> Command {
+    fs::create_dir_all(temporary).unwrap();
+    let data = data_dir(setup);
+    let place = ["--data-dir", data.to_str().unwrap()];
+    let mut command = longshore(&[&["store"], arguments, &place].concat());
+    command.env("TMPDIR", temporary);
+    command
+}
+
+fn count(directory: &Path) -> usize {
+    fs::read_dir(directory).unwrap().count()
+}
+
+#[tokio::test]
+async fn whoever_only_looks_needs_no_copy_while_the_database_can_be_opened() {
+    let setup = small_disk_host();
+    let Some((_disk, filler)) = stopped_store(&setup).await else {
+        return;
+    };
+    let same_disk = data_dir(&setup).join("temporary");
+    for left in [24 << 20, 12 << 20] {
+        fill(&filler, left);
+        let ended = run(looking(&setup, &["check"], &same_disk)).await;
+        assert_eq!(ended.code, 0, "{left} bytes left: {}", ended.stderr);
+    }
+    fill(&filler, 1);
+    let ended = run(looking(&setup, &["check"], &same_disk)).await;
+    assert_eq!(ended.code, 2);
+    assert!(ended.stderr.contains("set TMPDIR"), "{}", ended.stderr);
+    assert_eq!(count(&same_disk), 0);
+}
+
+/// An export that waits for somebody to read on, from a copy.
+async fn exporting(setup: &Setup, temporary: &Path) -> Child {
+    let mut child = looking(setup, &["export", "-"], temporary).spawn().unwrap();
+    let mut begun = [0; 100];
+    let out = child.stdout.as_mut().unwrap();
+    out.read_exact(&mut begun).await.unwrap();
+    assert_eq!(count(temporary), 1, "there is a copy");
+    child
+}
+
+fn send(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+#[tokio::test]
+async fn a_copy_of_the_records_goes_with_its_command_however_that_ends() {
+    let setup = small_disk_host();
+    let Some((_disk, filler)) = stopped_store(&setup).await else {
+        return;
+    };
+    fill(&filler, 1);
+    let temporary = setup.path("temporary");
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut stopped = exporting(&setup, &temporary).await;
+        send(&stopped, signal);
+        assert_eq!(stopped.wait().await.unwrap().code(), Some(130));
+        assert_eq!(count(&temporary), 0, "{signal:?}");
+    }
+
+    // As `| head` does.
+    let mut left = exporting(&setup, &temporary).await;
+    drop(left.stdout.take());
+    let ended = left.wait().await.unwrap();
+    let signal = std::os::unix::process::ExitStatusExt::signal(&ended);
+    assert_eq!(signal, Some(Signal::PIPE.as_raw()));
+    assert_eq!(count(&temporary), 0);
+
+    let mut killed = exporting(&setup, &temporary).await;
+    killed.kill().await.unwrap();
+    assert_eq!(count(&temporary), 1, "nobody was left to delete it");
+    let next = run(looking(&setup, &["check"], &temporary)).await;
+    assert_eq!((next.code, count(&temporary)), (0, 0), "{}", next.stderr);
 }

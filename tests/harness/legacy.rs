@@ -99,25 +99,30 @@ impl LegacyClient {
 
     /// Sends a batch as it is; what its messages are answered with.
     pub async fn batch(&self, batch: &Value) -> LegacyStream {
-        let response = self.post(batch).await;
+        self.batch_text(&batch.to_string()).await
+    }
+
+    pub async fn batch_text(&self, batch: &str) -> LegacyStream {
+        let response = self.post_body(batch.to_owned()).await;
         assert_eq!(response.status(), 200);
-        let asked = batch.as_array().into_iter().flatten();
-        let methods = asked.filter_map(|message| {
+        let asked: Vec<Value> = serde_json::from_str(batch).unwrap();
+        let methods = asked.iter().filter_map(|message| {
             let method = message["method"].as_str()?.to_owned();
             Some((message.get("id")?.to_string(), method))
         });
         self.read_stream(Value::Null, methods.collect(), response)
     }
 
-    /// Sends a body as it is; the answer's status, and its JSON when it has some.
+    /// Sends a body as it is; the answer's status, and its JSON, which is null where it is empty.
     pub async fn post_text(&self, body: &str) -> (u16, Value) {
         let response = self.post_body(body.to_owned()).await;
         let status = response.status().as_u16();
         let text = response.text().await.unwrap();
-        let message: Value = serde_json::from_str(&text).unwrap_or_default();
-        if !message.is_null() {
-            record(&self.version, None, &message);
+        if text.is_empty() {
+            return (status, Value::Null);
         }
+        let message: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"));
+        record(&self.version, None, &message);
         (status, message)
     }
 

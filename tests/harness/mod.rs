@@ -12,7 +12,7 @@ mod stdio;
 pub use client::{Client, Messages, Reply};
 pub use command::{Ended, longshore, run};
 pub use host::{Host, Setup};
-pub use legacy::LegacyClient;
+pub use legacy::{LegacyClient, LegacyStream};
 pub use random::Random;
 pub use server::{Seen, Server};
 pub use stdio::StdioHost;

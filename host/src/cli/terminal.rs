@@ -10,8 +10,15 @@ pub fn forget_typed_ahead() {
 /// Ends the process quietly when whoever reads its output has gone (`| head`), as the shell's own
 /// commands do. Not for a host, which must outlive a closed connection.
 pub fn end_with_a_closed_pipe() {
-    // SAFETY: restores the default action of one signal, before any other thread runs.
+    // SAFETY: restores the default action of one signal, which nothing of this process handles.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// The same for what has met the closed pipe already.
+pub fn end_of_a_closed_pipe() {
+    end_with_a_closed_pipe();
+    // SAFETY: sends a signal to this thread.
+    unsafe { libc::raise(libc::SIGPIPE) };
 }
 
 /// While it lives, the terminal does not show what is typed, and no `^C`: it would break the line that

@@ -188,3 +188,91 @@ fn a_directory_in_one_that_may_be_written_is_refused_by_name() {
         assert!(parse(&nested("read", place)).is_ok());
     }
 }
+
+/// A directory `work` that is given at `path` beside the host's own places.
+fn giving(root: &Path, path: &str, access: &str) -> Result<Config, ConfigError> {
+    let text = format!(
+        r#"
+        data_dir = "host/data"
+        plugins_dir = "host/plugins"
+        [plugin.a.grants]
+        directories.work = {{ path = "{path}", access = "{access}" }}
+        secrets.key = {{ file = "keys/key", hosts = ["api.example.com"] }}
+        "#
+    );
+    let overrides = Overrides {
+        plugin_dirs: vec![root.join("single")],
+        ..Overrides::default()
+    };
+    Config::parse(&text, &root.join("etc/longshore.toml"), overrides)
+}
+
+#[test]
+fn no_directory_is_given_that_reaches_what_is_the_hosts_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = std::fs::canonicalize(folder.path()).unwrap();
+    std::fs::create_dir_all(root.join("links")).unwrap();
+    let link = |name: &str, target: PathBuf| {
+        std::os::unix::fs::symlink(target, root.join("links").join(name)).unwrap();
+    };
+    link("data", root.join("etc/host/data"));
+    link("local", root.join("etc/host/data/store"));
+    std::fs::create_dir_all(root.join("etc/host/data")).unwrap();
+    link("../etc/host/data/components", root.join("disk/code"));
+    for (path, read, write) in [
+        (
+            "host/data",
+            "is the data directory",
+            "is the data directory",
+        ),
+        ("host/data/store", "lies in the data", "lies in the data"),
+        (
+            "host",
+            "holds the data directory",
+            "holds the data directory",
+        ),
+        (
+            "../links/data",
+            "is the data directory",
+            "is the data directory",
+        ),
+        ("../links/{tenant}", "lies in the data", "lies in the data"),
+        (
+            "../disk",
+            "holds the data directory",
+            "holds the data directory",
+        ),
+        ("host/plugins", "", "is the plugins directory"),
+        ("host/plugins/a/out", "", "lies in the plugins directory"),
+        ("../single", "", "is a plugin's directory"),
+        ("keys", "holds the secret `key` of `a`", "holds the secret"),
+        ("host/database", "", ""),
+        ("../links", "", ""),
+    ] {
+        for (access, expected) in [("read", read), ("write", write)] {
+            match giving(&root, path, access) {
+                Ok(_) => assert_eq!(expected, "", "{path} {access}"),
+                Err(error) => {
+                    let error = error.to_string();
+                    assert!(
+                        !expected.is_empty() && error.contains(expected),
+                        "{path} {access}: {error}"
+                    );
+                }
+            }
+        }
+    }
+    let told = giving(&root, ".", "write").unwrap_err().to_string();
+    assert_snapshot!(told.replace(root.to_str().unwrap(), "ROOT"), @"ROOT/etc/longshore.toml:5: the directory `work` (ROOT/etc) holds the data directory (ROOT/etc/host/data), and keys, tasks and answers of every tenant are in there; give it a place that is apart from the host's own");
+    let text = "[plugin.a.grants]\ndirectories.work = { path = \"../x\", access = \"read\" }";
+    let elsewhere = |file: &str| {
+        let overrides = Overrides {
+            data_dir: Some(root.join("data")),
+            ..Overrides::default()
+        };
+        Config::parse(text, &root.join(file), overrides)
+    };
+    assert!(elsewhere("y/longshore.toml").is_ok());
+    let told = elsewhere("x/longshore.toml").unwrap_err().to_string();
+    assert!(told.contains("holds the configuration"), "{told}");
+}

@@ -79,20 +79,23 @@ impl Connections {
         self.tasks.len()
     }
 
-    /// Whether one more may come, if need be in the place of another. At most one is on its way out
-    /// for one that comes.
+    /// Whether one more may come, if need be in the place of another.
     pub fn has_room(&self) -> bool {
         let (count, max) = (self.tasks.len(), self.room.max);
         count < max || (count == max && self.room.lock().can_spare_one())
     }
 
-    pub fn open<F>(&mut self, serve: impl FnOnce(Place) -> F)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let is_full = self.tasks.len() >= self.room.max;
-        let connection = self.room.enter(is_full);
-        self.tasks.spawn(serve(Place(connection)));
+    /// A place for one more, if need be that of another, which is told to leave: at most one is on
+    /// its way out for one that comes. None while all are busy, also if one was not a moment ago.
+    pub fn take_place(&self) -> Option<Place> {
+        let (count, max) = (self.tasks.len(), self.room.max);
+        let has_place = count < max || (count == max && self.room.spare_one());
+        has_place.then(|| Place(self.room.enter()))
+    }
+
+    /// Serves a connection that has its place.
+    pub fn open(&mut self, serving: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(serving);
     }
 
     /// Resolves when one has ended; None while there is none.
@@ -106,11 +109,18 @@ impl Connections {
 }
 
 impl Room {
-    fn enter(self: &Arc<Self>, is_full: bool) -> Connection {
+    /// Tells the connection that is needed least to leave; whether there was one.
+    fn spare_one(&self) -> bool {
         let mut open = self.lock();
-        if is_full && let Some(spared) = open.least_needed() {
-            open.dismiss(spared);
-        }
+        let Some(spared) = open.least_needed() else {
+            return false;
+        };
+        open.dismiss(spared);
+        true
+    }
+
+    fn enter(self: &Arc<Self>) -> Connection {
+        let mut open = self.lock();
         open.opened += 1;
         let connection = Connection::new(Arc::clone(self), open.opened);
         let entry = Entry {
@@ -265,7 +275,7 @@ mod tests {
 
     /// A connection with a request of the tenant under way.
     fn busy(room: &Arc<Room>, name: &str) -> (Connection, Result<(), Crowded>) {
-        let connection = room.enter(false);
+        let connection = room.enter();
         std::mem::forget(connection.begin());
         let taken = connection.belong_to(&tenant(name));
         connection.has_request();
@@ -296,9 +306,9 @@ mod tests {
     #[test]
     fn a_tenants_own_idle_connection_makes_room_for_its_next() {
         let room = room(100, 2);
-        let idle = room.enter(false);
+        let idle = room.enter();
         idle.belong_to(&tenant("a")).unwrap();
-        let other = room.enter(false);
+        let other = room.enter();
         other.belong_to(&tenant("b")).unwrap();
         let used = busy(&room, "a").0;
         assert!(busy(&room, "a").1.is_ok());
@@ -310,21 +320,44 @@ mod tests {
     fn whoever_has_most_makes_room_for_one_that_comes() {
         let room = room(100, 100);
         let idle = ["a", "a", "a", "b"].map(|name| {
-            let connection = room.enter(false);
+            let connection = room.enter();
             connection.belong_to(&tenant(name)).unwrap();
             connection
         });
-        let silent = room.enter(false);
-        let newest = room.enter(true);
+        let silent = room.enter();
+        assert!(room.spare_one());
+        let newest = room.enter();
         let left: Vec<bool> = idle.iter().map(|one| has_left(&room, one)).collect();
         assert_eq!(left, [true, false, false, false]);
         assert!(!has_left(&room, &silent) && !has_left(&room, &newest));
     }
 
     #[tokio::test]
+    async fn no_more_are_served_than_may_be_also_when_one_turns_busy_as_another_comes() {
+        let mut connections = Connections::new(1, None);
+        connections.room.lock().stay_min = Duration::ZERO;
+        let place = connections.take_place().unwrap();
+        let idle = place.connection().clone();
+        connections.open(async move {
+            place.connection().leaving().await;
+        });
+        assert!(connections.has_room());
+        let busy = idle.begin();
+        idle.has_request();
+        assert!(connections.take_place().is_none());
+        drop(busy);
+        // What makes room has its place until it is gone.
+        let _next = connections.take_place().unwrap();
+        connections.open(std::future::pending());
+        assert!(idle.is_leaving());
+        assert!(!connections.has_room() && connections.take_place().is_none());
+        connections.one_ended().await.unwrap();
+    }
+
+    #[tokio::test]
     async fn only_a_tenant_may_take_its_time_to_read() {
         let room = room(100, 100);
-        let [nobodys, tenants] = [(); 2].map(|()| room.enter(false));
+        let [nobodys, tenants] = [(); 2].map(|()| room.enter());
         tenants.belong_to(&tenant("a")).unwrap();
         for connection in [&nobodys, &tenants] {
             let (near, _far) = tokio::io::duplex(1);
@@ -340,7 +373,7 @@ mod tests {
     #[test]
     fn a_connection_counts_to_the_tenant_of_its_last_request() {
         let room = room(100, 1);
-        let shared = room.enter(false);
+        let shared = room.enter();
         shared.belong_to(&tenant("a")).unwrap();
         shared.belong_to(&tenant("b")).unwrap();
         assert!(busy(&room, "a").1.is_ok());

@@ -45,19 +45,27 @@ pub async fn serve(
         .header_read_timeout(options.head_timeout)
         .max_header_size(options.head_max_bytes);
     let mut connections = Connections::new(options.connections_max, options.tenant_connections_max);
+    // One that came while all turned busy: not a byte of it is read before it has a place.
+    let mut at_the_door = None;
     loop {
+        if let Some(stream) = at_the_door.take() {
+            match connections.take_place() {
+                Some(place) => connections.open(connection(
+                    server.clone(),
+                    bounded(stream, options.write_timeout),
+                    router.clone(),
+                    place,
+                    shutdown.clone(),
+                )),
+                None => at_the_door = Some(stream),
+            }
+        }
         // While all are busy nothing is accepted, and the kernel's queue holds back whoever comes.
-        let has_room = connections.has_room();
+        let has_room = at_the_door.is_none() && connections.has_room();
         tokio::select! {
             () = stopping(&mut shutdown) => break,
             accepted = listener.accept(), if has_room => match accepted {
-                Ok((stream, _)) => {
-                    let (server, router) = (server.clone(), router.clone());
-                    let (shutdown, unread) = (shutdown.clone(), options.write_timeout);
-                    connections.open(|place| {
-                        connection(server, bounded(stream, unread), router, place, shutdown)
-                    });
-                }
+                Ok((stream, _)) => at_the_door = Some(stream),
                 Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "can't accept a connection; trying again");
@@ -68,7 +76,7 @@ pub async fn serve(
             () = sleep(ACCEPT_PAUSE), if !has_room => {}
         }
     }
-    drop(listener);
+    drop((listener, at_the_door));
     let finished = timeout(options.drain_timeout, async {
         while connections.one_ended().await.is_some() {}
     });

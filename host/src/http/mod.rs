@@ -142,7 +142,8 @@ impl Gate {
         head: request::Parts,
         body: Bytes,
     ) -> Result<Response, TurnedAway> {
-        match self.endpoint.answer_legacy(tenant, head, body).await {
+        // Boxed, so that the requests that take no part in a session carry no room for it.
+        match Box::pin(self.endpoint.answer_legacy(tenant, head, body)).await {
             Ok(LegacyOutcome::Response(response)) => Ok(response.map(Body::new)),
             Ok(LegacyOutcome::Outcome(outcome)) => Ok(framed(outcome)),
             Err(error) => {

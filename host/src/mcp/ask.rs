@@ -9,8 +9,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::call::{self, Answering};
-use super::envelope::{Request, parse, text_of};
+use super::envelope::Request;
 use super::error::{Refusal, shortened};
+use super::json::{parse, text_of};
 use super::request_state::Sealer;
 use super::tell::hear;
 use super::{Method, Output, members, tasks};

@@ -12,8 +12,9 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::client::Client;
-use super::envelope::{Request, text_of};
+use super::envelope::Request;
 use super::error::Refusal;
+use super::json::text_of;
 use super::notice::{Notice, Told};
 use super::request_state::{Binding, Sealer};
 use super::tell::{Course, Meter, Next, hear, write_message};

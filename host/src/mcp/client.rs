@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::envelope::{is_object, parse};
+use super::json::{is_object, parse};
 use crate::service::LogLevel;
 use crate::task::{Abilities, Trace};
 

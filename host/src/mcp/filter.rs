@@ -7,8 +7,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::RequestId;
-use super::envelope::{Request, parse};
+use super::envelope::Request;
 use super::error::Refusal;
+use super::json::parse;
 use super::wire::{self, Object};
 use crate::catalog::List;
 

@@ -9,8 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use serde_json::{Map, Value};
 
-use super::envelope::{Params, text_of};
+use super::envelope::Params;
 use super::error::{Refusal, shortened};
+use super::json::text_of;
 use super::{Method, VERSIONS};
 use crate::catalog::HeaderParam;
 

@@ -7,9 +7,10 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::Output;
-use super::envelope::{Request, text_of};
+use super::envelope::Request;
 use super::error::Refusal;
 use super::items::{write_prompt, write_resource, write_template, write_tool};
+use super::json::text_of;
 use super::wire::{self, Object};
 use crate::catalog::Snapshot;
 

@@ -7,8 +7,8 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-use super::envelope::parse;
 use super::error::shortened;
+use super::json::parse;
 
 /// Reads an object and all that is in it; `at` says in an error where it stands.
 pub fn read(raw: &RawValue, at: &str) -> Result<Map<String, Value>, String> {

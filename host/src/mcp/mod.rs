@@ -12,12 +12,14 @@ mod error;
 mod filter;
 mod headers;
 mod items;
+mod json;
 mod legacy;
 mod lines;
 mod list;
 mod listen;
 mod measure;
 mod members;
+mod meta;
 mod notice;
 mod request_state;
 mod status;
@@ -254,10 +256,19 @@ impl Parts {
             Method::ResourcesList => self.lists.resources.answer(service.tools(), request),
             Method::ResourceTemplatesList => self.lists.templates.answer(service.tools(), request),
             Method::ToolsCall => {
-                call::call(service, &self.sealer, tenant, request, headers, can_stream).await
+                // Boxed, as below, so that a small request carries no room for a call.
+                Box::pin(call::call(
+                    service,
+                    &self.sealer,
+                    tenant,
+                    request,
+                    headers,
+                    can_stream,
+                ))
+                .await
             }
             Method::PromptsGet | Method::ResourcesRead | Method::Complete => {
-                ask::ask(service, &self.sealer, tenant, request, can_stream).await
+                Box::pin(ask::ask(service, &self.sealer, tenant, request, can_stream)).await
             }
             Method::TasksGet => tasks::get(service, tenant, request),
             Method::TasksUpdate => tasks::update(service, tenant, request).await,

@@ -4,8 +4,9 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::envelope::{Request, text_of};
+use super::envelope::Request;
 use super::error::{Refusal, write_guest_error};
+use super::json::text_of;
 use super::list;
 use super::wire::{self, Object};
 use super::{Output, members};

@@ -135,41 +135,34 @@ impl Object<'_> {
         items: impl IntoIterator<Item = T>,
         mut fill: impl FnMut(&mut Object, T),
     ) -> &mut Self {
-        self.key(key);
-        self.out.push(b'[');
-        for (index, item) in items.into_iter().enumerate() {
-            if index > 0 {
-                self.out.push(b',');
-            }
-            object(self.out, |element| fill(element, item));
-        }
-        self.out.push(b']');
-        self
+        self.array(key, items, |out, item| {
+            object(out, |element| fill(element, item));
+        })
     }
 
     /// An array of strings.
     pub fn texts<'t>(&mut self, key: &str, items: impl IntoIterator<Item = &'t str>) -> &mut Self {
-        self.key(key);
-        self.out.push(b'[');
-        for (index, item) in items.into_iter().enumerate() {
-            if index > 0 {
-                self.out.push(b',');
-            }
-            quote(self.out, item);
-        }
-        self.out.push(b']');
-        self
+        self.array(key, items, quote)
     }
 
     /// An array of JSON texts.
     pub fn raws<'t>(&mut self, key: &str, items: impl IntoIterator<Item = &'t str>) -> &mut Self {
+        self.array(key, items, splice)
+    }
+
+    fn array<T>(
+        &mut self,
+        key: &str,
+        items: impl IntoIterator<Item = T>,
+        mut write: impl FnMut(&mut Vec<u8>, T),
+    ) -> &mut Self {
         self.key(key);
         self.out.push(b'[');
         for (index, item) in items.into_iter().enumerate() {
             if index > 0 {
                 self.out.push(b',');
             }
-            splice(self.out, item);
+            write(self.out, item);
         }
         self.out.push(b']');
         self
@@ -209,14 +202,26 @@ impl Object<'_> {
 fn splice(out: &mut Vec<u8>, json: &str) {
     let start = out.len();
     out.extend_from_slice(json.as_bytes());
+    // Every byte is written, so that many are at a time.
     for byte in &mut out[start..] {
-        if matches!(byte, b'\n' | b'\r') {
-            *byte = b' ';
-        }
+        *byte = if matches!(*byte, b'\n' | b'\r') {
+            b' '
+        } else {
+            *byte
+        };
     }
 }
 
 fn quote(out: &mut Vec<u8>, text: &str) {
+    // What has nothing to escape is copied as it is: every key, and most texts. All is looked at,
+    // so that many bytes are at a time.
+    let escaped = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
+    if !text.bytes().fold(false, |any, byte| any | escaped(byte)) {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+        return;
+    }
     serde_json::to_writer(out, text).expect("a string always has a JSON form");
 }
 

@@ -261,22 +261,23 @@ impl Scheduler {
         self.finish(&run, end).await;
     }
 
+    /// What only few runs come to is boxed: each carries the room for all the rest.
     async fn finish(&self, run: &Run, end: RunEnd) {
         if end != RunEnd::Abandoned
             && run.must_be_task().await
-            && let Err(error) = run.promote().await
+            && let Err(error) = Box::pin(run.promote()).await
         {
             run.reply(CallOutcome::Refused(error));
         }
         let end = match end {
-            RunEnd::ReturnedLarge(large) => run.keep_large(large).await,
+            RunEnd::ReturnedLarge(large) => Box::pin(run.keep_large(large)).await,
             end => end,
         };
         let journal = std::mem::replace(&mut *run.0.journal.lock().await, Journal::Closed);
         match journal {
             Journal::Durable(durable) => {
                 let told = run.has_caller().then(|| end.clone());
-                let task = self.write_end(run, &durable, end).await;
+                let task = Box::pin(self.write_end(run, &durable, end)).await;
                 if let Some(end) = told {
                     run.reply(CallOutcome::Ended(as_stored(end, task.as_ref())));
                 }

@@ -76,7 +76,7 @@ impl Detachable {
         Detachable::pending(service, Some(call), None, live)
     }
 
-    /// Another round of a call that is a task by now.
+    /// A call that is a task already: from its beginning, or since an earlier round.
     pub(super) fn follow(
         service: &Service,
         key: TaskKey,

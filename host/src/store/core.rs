@@ -21,7 +21,7 @@ use super::room::Room;
 use super::state::{StateDraft, Usages, visible_names};
 use super::watermark::{Watermark, last_commit, lost_commits};
 use super::{OpenError, StoreError, StoreOptions};
-use super::{parts, rounds};
+use super::{parts, rounds, scratch};
 use crate::task::{Task, TaskKey, TenantId};
 
 /// A checkpoint may be replaced while its file is being read; the next one is there then.
@@ -75,6 +75,7 @@ impl Core {
         let unreadable = |error| explain(directory, error);
         fs::create_dir_all(directory).map_err(unusable)?;
         let lock = disk::lock(directory)?;
+        scratch::sweep();
         // Of a compaction or an import that was cut short.
         delete_folder(&directory.join(COPY)).map_err(unusable)?;
         let disk = Disk::new(directory, options.free_disk_min_bytes);

@@ -15,6 +15,9 @@ const MIB: u64 = 1024 * 1024;
 /// takes nothing more until it is opened again.
 pub(super) const COMMIT_ROOM_BYTES: u64 = 16 * MIB;
 
+/// What opening the database takes at least: it clears the end of its log, a segment.
+pub(super) const OPEN_ROOM_BYTES: u64 = 8 * MIB;
+
 /// What is kept aside so that a store whose disk is full can be opened once more, which takes a
 /// segment, and has room for some commits then.
 const BALLAST_BYTES: u64 = 32 * MIB;
@@ -44,12 +47,12 @@ impl Disk {
 
     /// Whether so many bytes are free. What can't be measured holds nobody up.
     pub(super) fn has_free(&self, bytes: u64) -> bool {
-        free_bytes(&self.directory).map_or(true, |free| free >= bytes)
+        has_free(&self.directory, bytes).unwrap_or(true)
     }
 
     /// Gives the ballast up when the disk is too full to open the store without.
     pub(super) fn release_ballast(&self) -> io::Result<()> {
-        if has_room_to_open(&self.directory, 0)? {
+        if has_free(&self.directory, BALLAST_BYTES)? {
             return Ok(());
         }
         match fs::remove_file(self.ballast()) {
@@ -95,9 +98,9 @@ impl Disk {
     }
 }
 
-/// Whether a database can be opened in `directory` without the ballast, and with `more` bytes beside it.
-pub(super) fn has_room_to_open(directory: &Path, more: u64) -> io::Result<bool> {
-    Ok(free_bytes(directory)? >= BALLAST_BYTES.saturating_add(more))
+/// Whether so many bytes are free on the disk of `directory`.
+pub(super) fn has_free(directory: &Path, bytes: u64) -> io::Result<bool> {
+    Ok(free_bytes(directory)? >= bytes)
 }
 
 /// Takes the directory for this process until the file is dropped.

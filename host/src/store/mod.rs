@@ -56,6 +56,7 @@ pub use self::compact::{Compacted, compact};
 pub use self::error::{Damage, OpenError, StoreError, TransferError, UpdateError};
 pub use self::export::{Damaged, Exported, export, import};
 pub use self::rounds::RoundName;
+pub use self::scratch::discard_copies;
 pub use self::state::{
     STATE_KEY_MAX_BYTES, STATE_KEYS_PAGE, STATE_VALUE_MAX_BYTES, StateChange, StateError,
     StateOwner, StateQuota, StateUsage, forget_state, state_usages,

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::bodies::Bodies;
 use super::core::{check_format, explain, refuse_loss};
+use super::disk::{COMMIT_ROOM_BYTES, OPEN_ROOM_BYTES};
 use super::logs::Logs;
 use super::records::Records;
-use super::scratch::Scratch;
+use super::scratch::{self, Scratch};
 use super::watermark::lost_commits;
 use super::{OpenError, StoreError, disk};
 
@@ -44,12 +45,21 @@ impl Offline {
     /// The same for a command that only reads, which a full disk must not keep from it.
     pub(super) fn open_to_read(directory: &Path) -> Result<Offline, OpenError> {
         let lock = lock_existing(directory)?;
-        let has_room = disk::has_room_to_open(directory, 0);
-        let scratch = match has_room.map_err(|source| unusable(directory, source))? {
-            true => None,
-            false => Some(Scratch::copy_of(directory, &directory.join(RECORDS))?),
-        };
+        let scratch = Offline::scratch_if_full(directory)?;
         Offline::open_locked(directory, lock, scratch)
+    }
+
+    /// None where the records are read in their own place.
+    fn scratch_if_full(directory: &Path) -> Result<Option<Scratch>, OpenError> {
+        let has_free =
+            |bytes| disk::has_free(directory, bytes).map_err(|source| unusable(directory, source));
+        if has_free(COMMIT_ROOM_BYTES)? {
+            return Ok(None);
+        }
+        match Scratch::copy_of(directory, &directory.join(RECORDS)) {
+            Err(OpenError::NoScratch { .. }) if has_free(OPEN_ROOM_BYTES)? => Ok(None),
+            copied => copied.map(Some),
+        }
     }
 
     fn open_locked(
@@ -91,6 +101,7 @@ impl Offline {
 
 /// Locks the store in `directory`, if there is one.
 fn lock_existing(directory: &Path) -> Result<File, OpenError> {
+    scratch::sweep();
     match directory.join(RECORDS).is_dir() {
         true => disk::lock(directory),
         false => Err(OpenError::Missing(directory.display().to_string())),

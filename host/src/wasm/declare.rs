@@ -222,10 +222,11 @@ fn check_sizes(tool: &types::Tool) -> Result<(), String> {
         TEXT_MAX_BYTES,
     )?;
     if tool.traits.when_left == types::WhenLeft::Detach
-        && tool.traits.execution != types::Execution::Auto
+        && tool.traits.execution == types::Execution::Inline
     {
         return Err(
-            "it declares when-left `detach`, which only a tool with execution `auto` may"
+            "it declares when-left `detach`, which a tool with execution `inline` may not: it is \
+             never a task"
                 .to_owned(),
         );
     }

@@ -43,6 +43,7 @@ longshore_plugin::export! {
     )
     .title("Regression run")
     .task()
+    .detach_when_left()
     .recovery(Recovery::Resume)
     .cancellation(
         "Begins no more cases, waits for the requests under way, and says how many cases ran and \

@@ -41,6 +41,7 @@ longshore_plugin::export! {
     )
     .title("Release gate")
     .task()
+    .detach_when_left()
     .recovery(Recovery::Resume)
     .cancellation(
         "Sends no more steps. Steps that were done, or may have been, and declare an undo are taken \

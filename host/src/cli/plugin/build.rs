@@ -1,5 +1,6 @@
 //! `longshore plugin build`: a plugin crate becomes a directory that a host can serve.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,6 +14,7 @@ use super::target::{self, TARGET};
 use crate::catalog::load::read_manifest;
 use crate::catalog::manifest::{MANIFEST_FILE, Manifest};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::whole::{Readers, Whole};
 use crate::cli::{render, text};
 
 /// Under the directory the command runs in.
@@ -204,11 +206,11 @@ fn component_of(line: &str, own_manifest: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Copies under another name first, so that nobody sees half a file.
+/// Nobody sees half a file.
 fn copy_whole(from: &Path, to: &Path) -> std::io::Result<()> {
-    let temporary = to.with_extension("new");
-    std::fs::copy(from, &temporary)?;
-    std::fs::rename(&temporary, to)
+    let mut file = Whole::create(to, Readers::Usual)?;
+    std::io::copy(&mut File::open(from)?, &mut file)?;
+    file.finish()
 }
 
 #[cfg(test)]

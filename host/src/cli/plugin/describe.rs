@@ -209,7 +209,7 @@ mod tests {
             has_config: true,
         };
         dialoguer::console::set_colors_enabled(false);
-        let mut page = Page::of_width(88);
+        let mut page = Page::of_width(Some(88));
         description.write(&mut page);
         assert_snapshot!(page.into_text(), @r#"
         a 1.0.0

@@ -17,6 +17,7 @@ pub mod target;
 use clap::Subcommand;
 
 use super::exit::{Exit, Failure};
+use super::stop::unless_stopped;
 
 #[derive(Subcommand)]
 pub enum PluginCommand {
@@ -42,8 +43,9 @@ pub async fn run(command: PluginCommand) -> Result<Exit, Failure> {
     match command {
         PluginCommand::New(args) => new::run(&args),
         PluginCommand::Build(args) => build::run(&args),
-        PluginCommand::Inspect(args) => inspect::run(args).await,
-        PluginCommand::List(args) => list::run(args).await,
+        // What these compile is in a directory of their own, which goes with them.
+        PluginCommand::Inspect(args) => unless_stopped(inspect::run(args)).await,
+        PluginCommand::List(args) => unless_stopped(list::run(args)).await,
         PluginCommand::Add(args) => install::add(args).await,
         PluginCommand::Replace(args) => install::replace(args).await,
         PluginCommand::Remove(args) => remove::run(args).await,

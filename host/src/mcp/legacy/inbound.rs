@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::mcp::envelope::{self, Head, Rejection};
 use crate::mcp::error::Refusal;
+use crate::mcp::json;
 use crate::mcp::members;
 
 /// Messages in one batch. The size of all is that of a request's body.
@@ -50,8 +51,8 @@ pub fn read(body: &[u8]) -> Result<ClientJsonRpcMessage, Rejection> {
 
 /// Takes a batch apart. What is wrong with one of its messages does not concern the others.
 pub fn read_batch(body: &[u8]) -> Result<Vec<Result<ClientJsonRpcMessage, Rejection>>, Refusal> {
-    let text = envelope::read_text(body)?;
-    let Batch(parts) = serde_json::from_str(text).map_err(envelope::misfit)?;
+    let text = json::read_text(body)?;
+    let Batch(parts) = serde_json::from_str(text).map_err(json::misfit)?;
     if parts.is_empty() {
         return Err(Refusal::NotARequest("the batch is empty".to_owned()));
     }
