@@ -431,7 +431,7 @@ async fn who_serves_goes_on_serving_however_many_come_and_those_left_out_are_tol
     assert!(reason(&last).contains("left out"), "{}", reason(&last));
     assert!(!reason("a0000").contains("left out"), "{}", reason("a0000"));
     let told = reason("plugins directory");
-    assert!(told.contains("left out is 1 plugin"), "{told}");
+    assert!(told.contains("1 plugin is left out"), "{told}");
     assert!(host.output().contains(told), "{}", host.output());
     assert!(serving["plugins"]["script"].is_object());
     assert_eq!(tools(&client).await, served);

@@ -93,7 +93,7 @@ pub enum PluginError {
     )]
     LeftOut,
     #[error(
-        "{} has too much: left out {}; a host takes {PLUGINS_MAX} plugins of a directory, of which it \
+        "{} has too much: {} left out; a host takes {PLUGINS_MAX} plugins of a directory, of which it \
          looks at {ENTRIES_MAX} entries; remove others",
         root.display(),
         left_out(*plugins, *has_more)
@@ -106,15 +106,11 @@ pub enum PluginError {
 }
 
 fn left_out(plugins: usize, has_more: bool) -> String {
-    let plugins = match plugins {
-        0 => None,
-        1 => Some("is 1 plugin".to_owned()),
-        more => Some(format!("are {more} plugins")),
-    };
     match (plugins, has_more) {
-        (Some(plugins), false) => plugins,
-        (Some(plugins), true) => format!("{plugins} and whatever was not looked at"),
-        (None, _) => "is whatever was not looked at".to_owned(),
+        (0, _) => "whatever was not looked at is".to_owned(),
+        (1, false) => "1 plugin is".to_owned(),
+        (more, false) => format!("{more} plugins are"),
+        (more, true) => format!("{more} plugins and whatever was not looked at are"),
     }
 }
 
