@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 /// Every module with the modules of this crate it may name.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("clock", &[]),
+    ("harm", &[]),
     ("task", &["clock"]),
     ("notify", &["task"]),
-    ("schema", &["task"]),
-    ("store", &["clock", "notify", "task"]),
+    ("schema", &["harm", "task"]),
+    ("store", &["clock", "harm", "notify", "task"]),
     ("scheduler", &["clock", "notify", "schema", "store", "task"]),
     ("threads", &[]),
     ("paths", &[]),
@@ -35,7 +36,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "mcp",
         &[
-            "catalog", "clock", "notify", "schema", "service", "task", "wasm",
+            "catalog", "clock", "harm", "notify", "schema", "service", "task", "wasm",
         ],
     ),
     ("http", &["mcp", "service", "task"]),

@@ -6,6 +6,8 @@ pub mod catalog;
 pub mod cli;
 pub mod clock;
 pub mod config;
+#[cfg(test)]
+mod harm;
 pub mod http;
 pub mod local;
 pub mod mcp;

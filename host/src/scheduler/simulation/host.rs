@@ -138,7 +138,7 @@ impl Host {
     pub(super) fn check_places(&self) -> Result<(), String> {
         let counts = self.scheduler.counts();
         let state = self.scheduler.lock();
-        let calls = state.calls.taken_by_tenants();
+        let calls = self.scheduler.0.calls.taken_by_tenants();
         let held: usize = state.held.values().sum();
         let rounds: usize = state.waiting_places.values().sum();
         let waiting = state.waiting.len();
