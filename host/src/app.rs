@@ -14,6 +14,7 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::plugins::{Loading, Upkeep};
@@ -98,11 +99,11 @@ impl Host {
 
     /// Stops taking calls, brings runs to rest, and closes the store.
     pub async fn stop(mut self) {
-        self.local.drain().await;
+        let deadline = self.local.drain().await;
         if let Ok(Err(error)) = self.server.await {
             tracing::error!(%error, "the server ended with an error");
         }
-        self.local.close().await;
+        self.local.close(deadline).await;
     }
 }
 
@@ -250,19 +251,22 @@ impl LocalHost {
 
     /// Stops taking calls, brings runs to rest, and closes the store.
     pub async fn stop(mut self) {
-        self.drain().await;
-        self.close().await;
+        let deadline = self.drain().await;
+        self.close(deadline).await;
     }
 
-    async fn drain(&mut self) {
+    /// Until when the rest has time: everybody who waits began to at the same moment.
+    async fn drain(&mut self) -> Instant {
+        let deadline = Instant::now() + self.lines.drain;
         self.shutdown.send_replace(true);
         self.loading.stop().await;
-        self.scheduler.drain(self.lines.drain).await;
+        self.scheduler.drain(deadline).await;
+        deadline
     }
 
-    async fn close(self) {
+    async fn close(self, deadline: Instant) {
         if let Some(mut socket) = self.socket
-            && tokio::time::timeout(self.lines.drain, &mut socket)
+            && tokio::time::timeout_at(deadline, &mut socket)
                 .await
                 .is_err()
         {

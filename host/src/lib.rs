@@ -12,6 +12,7 @@ pub mod http;
 pub mod local;
 pub mod mcp;
 pub mod notify;
+mod paths;
 pub mod scheduler;
 pub mod schema;
 pub mod service;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{
     Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
@@ -54,8 +54,10 @@ pub(super) struct Core {
     failure: OnceLock<StoreError>,
     /// Damaged tasks that the log has.
     told: Mutex<BTreeSet<TaskKey>>,
+    /// Whether the log has that the directory is gone.
+    told_gone: AtomicBool,
     /// Last, so that it is given up after the database is closed.
-    _lock: File,
+    lock: File,
 }
 
 /// What readers see in the database's stead.
@@ -111,7 +113,8 @@ impl Core {
             bodies,
             records,
             room: Room::new(disk),
-            _lock: lock,
+            told_gone: AtomicBool::new(false),
+            lock,
         };
         core.sweep().map_err(|error| match error {
             SweepError::File(source) => unusable(source),
@@ -150,8 +153,23 @@ impl Core {
             failure: OnceLock::new(),
             told: Mutex::default(),
             records,
-            _lock: File::open(directory).unwrap(),
+            told_gone: AtomicBool::new(false),
+            lock: File::open(directory).unwrap(),
         }
+    }
+
+    /// Whether the data directory is still there: what is written to a deleted one is lost. Says when
+    /// that changes.
+    pub(super) fn is_in_place(&self) -> bool {
+        let is_gone = !self.room.disk.is_in_place(&self.lock);
+        let was_gone = self.told_gone.swap(is_gone, Ordering::SeqCst);
+        if is_gone && !was_gone {
+            tracing::error!(
+                "the data directory was deleted, moved or exchanged while the host runs: stop the host, \
+                 put it back and start again"
+            );
+        }
+        !is_gone
     }
 
     /// The task as last committed.

@@ -111,7 +111,7 @@ impl Host {
         }
         let (scheduler, drained) = (self.scheduler.clone(), self.drained.clone());
         self.spawn(async move {
-            scheduler.drain(NEVER).await;
+            scheduler.drain(tokio::time::Instant::now() + NEVER).await;
             drained.store(true, Ordering::SeqCst);
         });
     }
