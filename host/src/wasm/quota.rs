@@ -5,11 +5,18 @@
 //! last write of a run that was ended by force, whose charge a measurement has given back by then.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::io::Errno;
+
+use crate::paths::open_directory;
 
 /// A file system's usual unit. Every file and directory counts as at least one, so that a quota
 /// bounds their number, too.
@@ -213,23 +220,43 @@ fn disk_bytes(root: &Path) -> io::Result<u64> {
     let mut total = own.saturating_sub(BLOCK_BYTES);
     let mut open = vec![root.to_owned()];
     while let Some(folder) = open.pop() {
-        let entries = match std::fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            // Deleted meanwhile, here and below.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && folder != root => continue,
-            Err(error) => return Err(error),
-        };
-        for entry in entries {
-            let entry = entry?;
-            let found = match entry.metadata() {
-                Ok(found) => found,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            };
-            total += (found.blocks() * STAT_BLOCK_BYTES).max(BLOCK_BYTES);
-            if found.is_dir() {
-                open.push(entry.path());
+        total += match folder_bytes(&folder, &mut open) {
+            // Deleted meanwhile, here and below, or a link by now: a guest may write there.
+            Err(error)
+                if folder != root
+                    && matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                    ) =>
+            {
+                0
             }
+            bytes => bytes?,
+        };
+    }
+    Ok(total)
+}
+
+/// What is in a folder, and the folders in there. It is read where it is, through no link (I5).
+fn folder_bytes(folder: &Path, folders: &mut Vec<PathBuf>) -> io::Result<u64> {
+    let at = open_directory(folder, false)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let entries = Dir::new(openat(&at, ".", flags, Mode::empty())?)?;
+    let mut total = 0;
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let found = match statat(&at, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => continue,
+            found => found?,
+        };
+        let blocks = u64::try_from(found.st_blocks).unwrap_or_default();
+        total += (blocks * STAT_BLOCK_BYTES).max(BLOCK_BYTES);
+        if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
+            folders.push(folder.join(OsStr::from_bytes(name.to_bytes())));
         }
     }
     Ok(total)
@@ -321,5 +348,25 @@ mod tests {
         assert!(futures_util::FutureExt::now_or_never(left).is_none());
         drop(turn);
         assert!(allotment.charge(1).await.is_some());
+    }
+
+    #[test]
+    fn a_folder_that_is_a_link_by_now_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = std::fs::canonicalize(folder.path()).unwrap();
+        std::fs::create_dir_all(root.join("elsewhere/inner")).unwrap();
+        std::fs::create_dir(root.join("given")).unwrap();
+        std::os::unix::fs::symlink("../elsewhere", root.join("given/link")).unwrap();
+        let mut open = Vec::new();
+        assert_eq!(
+            folder_bytes(&root.join("given"), &mut open).unwrap(),
+            BLOCK_BYTES
+        );
+        assert_eq!(open, [""; 0].map(PathBuf::from));
+        for path in ["given/link", "given/link/inner"] {
+            let error = folder_bytes(&root.join(path), &mut open).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotADirectory, "{path}");
+        }
+        assert!(disk_bytes(&root.join("given")).unwrap() >= BLOCK_BYTES);
     }
 }
