@@ -8,15 +8,16 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("clock", &[]),
     ("task", &["clock"]),
     ("notify", &["task"]),
-    ("schema", &["task"]),
+    ("schema", &["plain", "task"]),
     ("store", &["clock", "notify", "task"]),
     ("scheduler", &["clock", "notify", "schema", "store", "task"]),
+    ("plain", &[]),
     ("threads", &[]),
-    ("wasm", &["scheduler", "task", "threads"]),
+    ("wasm", &["plain", "scheduler", "task", "threads"]),
     ("config", &["task"]),
     (
         "catalog",
-        &["config", "scheduler", "schema", "task", "wasm"],
+        &["config", "plain", "scheduler", "schema", "task", "wasm"],
     ),
     (
         "service",
@@ -39,7 +40,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("http", &["mcp", "service", "task"]),
     ("local", &["mcp", "task"]),
-    ("telemetry", &[]),
+    ("telemetry", &["plain"]),
     (
         "app",
         &[
@@ -63,6 +64,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "app",
             "catalog",
             "config",
+            "plain",
             "schema",
             "store",
             "task",

@@ -10,6 +10,7 @@ pub mod http;
 pub mod local;
 pub mod mcp;
 pub mod notify;
+pub mod plain;
 pub mod scheduler;
 pub mod schema;
 pub mod service;
