@@ -120,6 +120,23 @@ fn crates_are_named_by_their_owner_only() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What is printed passes one place, which takes out what could drive a terminal.
+#[test]
+fn only_one_file_of_the_command_line_prints() {
+    let is_gate = |file: &Path| file == Path::new("cli/print.rs");
+    let prints = |text: &str| {
+        ["print!(", "println!("]
+            .iter()
+            .any(|word| text.contains(word))
+    };
+    let wrong: Vec<PathBuf> = sources()
+        .into_iter()
+        .filter(|(module, file, text)| module == "cli" && !is_gate(file) && prints(text))
+        .map(|(_, file, _)| file)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
 /// Every source file of the host with its top module and its code, comments left out.
 fn sources() -> Vec<(String, PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

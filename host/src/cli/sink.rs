@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::exit::Failure;
+use super::print::note;
 use super::whole::{Readers, Whole};
 use super::wire::ClientError;
 use super::{render, text};
@@ -56,7 +57,7 @@ impl Sink {
             Some(bytes) => out.write_all(&bytes).map_err(unwritten),
             None => {
                 let shown = render::content(block);
-                eprintln!("{} {shown}", text::yellow("not data, left out:"));
+                note!("{} {shown}", text::yellow("not data, left out:"));
                 Ok(())
             }
         }

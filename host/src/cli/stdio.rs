@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::exit::{Exit, Failure};
 use super::place::ServedArgs;
+use super::print::note;
 use super::serve;
 use super::stop::Stop;
 use super::text;
@@ -121,7 +122,7 @@ fn unreachable_host(socket: &Path, error: &anyhow::Error) -> Failure {
 
 async fn serve(host: LocalHost, tenant: TenantId, mut stop: Stop) -> Result<Exit, Failure> {
     for (name, reason) in &host.tools().failures {
-        eprintln!(
+        note!(
             "{} {}: {}",
             text::red("failed"),
             text::plain(name),
