@@ -69,12 +69,12 @@ impl Drop for HostileHost {
     }
 }
 
-/// Words that may be lines.
+/// What a text holds, whose lines are its own.
 fn words(what: &str) -> String {
     format!("{what}{EVIL}")
 }
 
-/// What is to be one line: a name, a key, a time.
+/// What is one line, or stands further in: a name, a time, a reason.
 fn name(what: &str) -> String {
     format!("{what}{EVIL}\n{FORGED}")
 }
@@ -97,7 +97,7 @@ async fn answer(method: &str, message: &Value) -> Response {
             "arguments": [{"name": name("a"), "required": true}, {"name": name("b")}],
         }]}),
         "resources/read" => json!({"contents": [{"uri": name("u"), "text": words("t")}]}),
-        "prompts/get" => json!({"description": words("d"), "messages": [
+        "prompts/get" => json!({"description": name("d"), "messages": [
             {"role": name("r"), "content": {"type": "text", "text": words("x")}},
             {"role": "user", "content": {"type": name("c")}},
         ]}),
@@ -140,7 +140,7 @@ fn tools() -> Value {
     let named = plain.map(|tool| json!({"name": tool, "inputSchema": {"type": "object"}}));
     let mut tools = named.to_vec();
     tools.push(json!({
-        "name": "needs", "description": words("d"),
+        "name": "needs", "description": name("d"),
         "inputSchema": {
             "type": "object", "additionalProperties": false,
             "properties": {name("a"): {"type": name("k")}, "b": {"type": name("k")}},
@@ -217,7 +217,7 @@ fn task(status: &str) -> Value {
 /// A task whose every member that may be a text is one that harms.
 fn task_of(id: &str, status: &str) -> Value {
     json!({
-        "taskId": id, "status": status, "statusMessage": words("message"),
+        "taskId": id, "status": status, "statusMessage": name("message"),
         "createdAt": name("c"), "lastUpdatedAt": name("u"), "ttlMs": 1000, "pollIntervalMs": 1,
         "inputRequests": if status == "input_required" { questions() } else { json!({}) },
         "result": if status == "completed" {
@@ -226,7 +226,7 @@ fn task_of(id: &str, status: &str) -> Value {
             Value::Null
         },
         "error": if status == "failed" {
-            json!({"code": 1, "message": words("e")})
+            json!({"code": 1, "message": name("e")})
         } else {
             Value::Null
         },
@@ -245,7 +245,7 @@ fn task_of(id: &str, status: &str) -> Value {
 fn asking(id: &str) -> Value {
     let mut task = task_of(id, "input_required");
     task["inputRequests"] = json!({"go": {"method": "elicitation/create", "params": {
-        "message": words("Go?"),
+        "message": name("Go?"),
         "requestedSchema": {"properties": {"yes": {"type": "boolean"}}, "required": ["yes"]},
     }}});
     task
@@ -254,7 +254,7 @@ fn asking(id: &str) -> Value {
 fn questions() -> Value {
     json!({
         name("q"): {"method": "elicitation/create", "params": {
-            "message": words("ask"),
+            "message": name("ask"),
             "requestedSchema": {"type": "object", "required": [name("f")], "properties": {
                 name("f"): {
                     "type": "string", "title": name("t"), "description": name("d"),
@@ -264,7 +264,7 @@ fn questions() -> Value {
             }},
         }},
         name("u"): {"method": "elicitation/create", "params": {
-            "mode": "url", "message": words("m"), "url": name("http://e/"),
+            "mode": "url", "message": name("m"), "url": name("http://e/"),
         }},
         name("o"): {"method": name("other")},
     })
@@ -273,7 +273,7 @@ fn questions() -> Value {
 fn json_rpc_error(message: &Value) -> Response {
     json_response(&json!({
         "jsonrpc": "2.0", "id": message["id"],
-        "error": {"code": -1, "message": words("refused"), "data": words("d")},
+        "error": {"code": -1, "message": name("refused"), "data": name("d")},
     }))
 }
 

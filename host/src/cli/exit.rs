@@ -2,8 +2,12 @@
 
 use std::process::ExitCode;
 
+use super::text::plain_lines;
 use super::wire::ClientError;
 use crate::config::ConfigError;
+
+/// Words of a host's error that are shown.
+const WORDS_MAX_CHARS: usize = 4_000;
 
 /// The exit codes of `longshore --help`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +88,8 @@ impl From<ClientError> for Failure {
             ClientError::BadUrl(_) => Exit::Usage,
             _ => Exit::Refused,
         };
-        Failure::new(exit, error.to_string())
+        // The words may be the host's: its lines are not to look like ours.
+        let words = plain_lines(&error.to_string(), WORDS_MAX_CHARS, "  ");
+        Failure::new(exit, words)
     }
 }

@@ -46,13 +46,17 @@ pub fn note_line(words: Arguments) {
 /// Words for standard output, as many lines as they are. What can't be written there ends the command:
 /// half a report is none.
 pub fn output(words: &str) {
-    let words = clean(words, colors_enabled());
-    let mut out = io::stdout();
-    let written = out.write_all(words.as_bytes());
-    if let Err(error) = written.and_then(|()| out.flush()) {
+    if let Err(error) = try_output(words) {
         note!("what was to be printed can't be written: {error}");
         Exit::Failed.now();
     }
+}
+
+/// The same for whoever has more to give up.
+pub fn try_output(words: &str) -> io::Result<()> {
+    let mut out = io::stdout();
+    out.write_all(clean(words, colors_enabled()).as_bytes())?;
+    out.flush()
 }
 
 /// The same for standard error, where there is nobody left to tell.

@@ -51,7 +51,7 @@ pub async fn run(args: PromptArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if let Some(description) = told["description"].as_str() {
-        let description = text::plain_lines(description, DESCRIPTION_MAX_CHARS, "");
+        let description = text::plain_lines(description, DESCRIPTION_MAX_CHARS, "  ");
         note!("{}", text::dim(&description));
     }
     print::output(&conversation(&told));

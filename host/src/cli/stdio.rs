@@ -125,8 +125,8 @@ async fn serve(host: LocalHost, tenant: TenantId, mut stop: Stop) -> Result<Exit
         note!(
             "{} {}: {}",
             text::red("failed"),
-            text::plain(name),
-            text::plain(reason)
+            text::plain_line(name, 200),
+            text::plain_lines(reason, 2_000, "  ")
         );
     }
     let mut serving = tokio::spawn(host.serve_stdio(tenant));

@@ -184,7 +184,7 @@ fn outcome(name: &str, version: &str, taken: Taken) -> (Exit, &'static str, Stri
             (Exit::Failed, "waiting", words)
         }
         Taken::Refused { reason } => {
-            let reason = text::plain(&reason);
+            let reason = text::plain_lines(&reason, 2_000, "  ");
             let words =
                 format!("{name} {version} is in place, but the host can't serve it: {reason}");
             (Exit::Failed, "refused", words)

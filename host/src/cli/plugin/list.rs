@@ -75,8 +75,8 @@ pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
             note!(
                 "{} {}: {}",
                 text::red("failed"),
-                text::plain(name),
-                text::plain(reason)
+                text::plain_line(name, 200),
+                text::plain_lines(reason, 2_000, "  ")
             );
         }
         if listed.is_empty() && loaded.failures.is_empty() {
