@@ -218,6 +218,24 @@ async fn a_request_with_two_lengths_is_the_last_on_its_connection() {
 }
 
 #[tokio::test]
+async fn a_body_in_any_coding_but_plain_chunks_is_refused_and_the_last_on_its_connection() {
+    let setup = scripts();
+    let host = setup.start().await;
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    let rest = "\r\n2\r\n{}\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for codings in [
+        "Transfer-Encoding: gzip, chunked\r\n",
+        "Transfer-Encoding: chunked, chunked\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+    ] {
+        let answer = exchange(&host, format!("{head}{codings}{rest}").as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 501"), "{codings}{answer}");
+        assert!(!answer.contains("alive"), "{codings}{answer}");
+    }
+    check_alive(&host.client()).await;
+}
+
+#[tokio::test]
 async fn a_token_that_no_tenant_has_a_use_for_is_told_to_the_operator_once() {
     let setup = scripts();
     let host = setup.start().await;

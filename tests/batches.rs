@@ -252,6 +252,28 @@ async fn over_lines_a_batch_does_not_wait_for_a_call_that_was_cancelled() {
     assert!(host.end().await.success());
 }
 
+fn error(answers: &[Value], id: u64) -> &Value {
+    let answer = answers.iter().find(|answer| answer["id"] == id);
+    &answer.expect("it is answered")["error"]
+}
+
+#[tokio::test]
+async fn over_lines_a_batch_is_answered_also_when_its_input_ends_before_all_of_it_has() {
+    let setup = script_setup().configure("[limits]\ndrain_timeout_ms = 1000");
+    let mut host = StdioHost::start(&setup);
+    host.initialize_as(REVISION).await;
+    let waits = json!([{"do": "progress", "message": "waiting"}, {"do": "wait", "ms": 600_000}]);
+    host.send(&json!([call(11, "script_inline", waits), ping(12)]))
+        .await;
+    assert_eq!(host.next().await.unwrap()["params"]["message"], "waiting");
+    host.end_input();
+    let answers = host.next_batch().await;
+    assert_eq!(ids(&answers), [11, 12]);
+    let stopped = error(&answers, 11);
+    assert_eq!(stopped["code"], -32603, "{stopped:#}");
+    assert!(host.ended().await.success());
+}
+
 #[tokio::test]
 async fn over_lines_what_is_no_message_is_refused_as_over_http() {
     let setup = script_setup();

@@ -1,10 +1,12 @@
 //! Plugins that other people's tools made, in other languages: each is added to a running host, and
-//! its tools do all that one in Rust can. `tests/foreign/build` makes them, as far as it has not.
+//! its tools do all that one in Rust can. `tests/foreign/build` makes them, as far as it has not. The
+//! guest `relay` is the same in Rust, and the smallest of Rust's.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Mutex;
 
+use longshore_guests::RELAY;
 use serde_json::json;
 
 use crate::harness::{Client, Setup, longshore, run};
@@ -30,6 +32,11 @@ pub async fn built(name: &'static str) -> PathBuf {
     tokio::task::spawn_blocking(make).await.unwrap()
 }
 
+/// The directory of a plugin that is made so.
+async fn plugin(name: &'static str) -> PathBuf {
+    built(name).await.join("plugins").join(name)
+}
+
 async fn until_half_way(client: &Client, id: &str) {
     let is_there = |task: &serde_json::Value| {
         assert_eq!(task["status"], "working", "{task:#}");
@@ -38,8 +45,7 @@ async fn until_half_way(client: &Client, id: &str) {
     client.until(id, is_there).await;
 }
 
-async fn does_all_that_a_plugin_does(name: &'static str) {
-    let directory = built(name).await.join("plugins").join(name);
+async fn does_all_that_a_plugin_does(directory: PathBuf) {
     let directory = directory.to_str().unwrap();
     let setup = Setup::new(&[]);
     let host = setup.start().await;
@@ -80,7 +86,7 @@ async fn does_all_that_a_plugin_does(name: &'static str) {
 
 #[tokio::test]
 async fn a_plugin_in_another_language_is_inspected_like_any_other() {
-    let directory = built("c").await.join("plugins/c");
+    let directory = plugin("c").await;
     let inspected = run(longshore(&[
         "plugin",
         "inspect",
@@ -104,20 +110,25 @@ async fn a_plugin_in_another_language_is_inspected_like_any_other() {
 
 #[tokio::test]
 async fn a_plugin_in_javascript_does_all_that_one_in_rust_does() {
-    does_all_that_a_plugin_does("javascript").await;
+    does_all_that_a_plugin_does(plugin("javascript").await).await;
 }
 
 #[tokio::test]
 async fn a_plugin_in_javascript_with_a_small_engine_does_too() {
-    does_all_that_a_plugin_does("quickjs").await;
+    does_all_that_a_plugin_does(plugin("quickjs").await).await;
 }
 
 #[tokio::test]
 async fn a_plugin_in_python_does_too() {
-    does_all_that_a_plugin_does("python").await;
+    does_all_that_a_plugin_does(plugin("python").await).await;
 }
 
 #[tokio::test]
 async fn a_plugin_in_c_does_too() {
-    does_all_that_a_plugin_does("c").await;
+    does_all_that_a_plugin_does(plugin("c").await).await;
+}
+
+#[tokio::test]
+async fn a_small_plugin_in_rust_without_the_sdk_does_too() {
+    does_all_that_a_plugin_does(RELAY.directory()).await;
 }

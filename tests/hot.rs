@@ -343,6 +343,8 @@ fn copy(from: &Path, to: &Path) {
 #[tokio::test]
 async fn components_that_nothing_needs_are_given_up_and_others_never() {
     let setup = Setup::new(&[]).configure("[limits]\ncomponent_keep_ms = 1000");
+    // It would give up those of other tests.
+    setup.keep_compiled_code_apart();
     let [first, second, third] = [1, 2, 3].map(|salt| version(&setup, &SCRIPT, "p", salt));
     let host = setup.start().await;
     let client = host.client();
@@ -397,7 +399,7 @@ async fn no_call_fails_while_a_plugin_is_replaced_again_and_again() {
             })
         })
         .collect();
-    for round in 1..=20 {
+    for round in 1..=50 {
         plugin_done(&setup, &["replace", text(&versions[round % 2])]).await;
     }
     is_over.store(true, Ordering::Relaxed);
@@ -405,4 +407,44 @@ async fn no_call_fails_while_a_plugin_is_replaced_again_and_again() {
         caller.await.unwrap();
     }
     assert!(called.load(Ordering::Relaxed) >= 1_000);
+}
+
+#[tokio::test]
+async fn who_serves_goes_on_serving_however_many_come_and_those_left_out_are_told() {
+    const PLUGINS_MAX: usize = 1_000;
+    let setup = crate::tasks::scripts();
+    let host = setup.start().await;
+    let client = host.client();
+    let served = tools(&client).await;
+    until_serving(&setup, |serving| serving["plugins"]["script"].is_object()).await;
+    for number in 0..PLUGINS_MAX {
+        let place = setup.path("plugins").join(format!("a{number:04}"));
+        std::fs::create_dir(&place).unwrap();
+        std::fs::write(place.join("plugin.toml"), "no manifest").unwrap();
+    }
+    let last = format!("a{:04}", PLUGINS_MAX - 1);
+    let is_told = |serving: &Value| {
+        let failures = &serving["failures"];
+        let all = (0..PLUGINS_MAX).all(|number| failures[format!("a{number:04}")].is_string());
+        all && failures["plugins directory"].is_string()
+    };
+    let serving = until_serving(&setup, is_told).await;
+    let reason = |name: &str| serving["failures"][name].as_str().unwrap();
+    assert!(reason(&last).contains("left out"), "{}", reason(&last));
+    assert!(!reason("a0000").contains("left out"), "{}", reason("a0000"));
+    let told = reason("plugins directory");
+    assert!(told.contains("1 plugin is left out"), "{told}");
+    assert!(host.output().contains(told), "{}", host.output());
+    assert!(serving["plugins"]["script"].is_object());
+    assert_eq!(tools(&client).await, served);
+    let listed = plugin(&setup, &["list"]).await;
+    let said = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(said.contains("left out"), "{said}");
+
+    // One that goes makes room, and one that is left out takes it.
+    std::fs::remove_dir_all(setup.path("plugins").join("a0000")).unwrap();
+    let is_over = |serving: &Value| serving["failures"]["plugins directory"].is_null();
+    let serving = until_serving(&setup, is_over).await;
+    let reason = serving["failures"][&last].as_str().unwrap();
+    assert!(!reason.contains("left out"), "{reason}");
 }

@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 /// Every module with the modules of this crate it may name.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("clock", &[]),
+    ("harm", &[]),
     ("task", &["clock"]),
     ("notify", &["task"]),
-    ("schema", &["plain", "task"]),
-    ("store", &["clock", "notify", "task"]),
+    ("schema", &["harm", "plain", "task"]),
+    ("store", &["clock", "harm", "notify", "task"]),
     ("scheduler", &["clock", "notify", "schema", "store", "task"]),
     ("plain", &[]),
     ("threads", &[]),
-    ("wasm", &["plain", "scheduler", "task", "threads"]),
-    ("config", &["task"]),
+    ("paths", &[]),
+    ("wasm", &["paths", "plain", "scheduler", "task", "threads"]),
+    ("config", &["paths", "task"]),
     (
         "catalog",
         &["config", "plain", "scheduler", "schema", "task", "wasm"],
@@ -35,7 +37,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "mcp",
         &[
-            "catalog", "clock", "notify", "schema", "service", "task", "wasm",
+            "catalog", "clock", "harm", "notify", "schema", "service", "task", "wasm",
         ],
     ),
     ("http", &["mcp", "service", "task"]),
@@ -64,6 +66,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "app",
             "catalog",
             "config",
+            "paths",
             "plain",
             "schema",
             "store",

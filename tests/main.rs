@@ -14,15 +14,19 @@ mod foreign;
 mod grants;
 mod hostile_host;
 mod hot;
+mod ids;
 mod interleaving;
 mod layering;
 mod legacy;
 mod listen;
+mod many_values;
 mod mcp;
 mod offered;
 mod plugins;
+mod pressure;
 mod results;
 mod sandbox;
+mod starting;
 mod status;
 mod stdio;
 mod tasks;
@@ -33,6 +37,7 @@ mod world;
 /// A guest without a module of tests does not compile.
 mod guests {
     use crate::durability as script;
+    use crate::foreign as relay;
     use crate::plugins::{conformance, regression_run, release_gate, report_export};
     use crate::sandbox as probe;
     use crate::world;

@@ -1,7 +1,7 @@
 //! `longshore stdio`: both eras over one process's pipes, and one data directory for all.
 
 use longshore_guests as guests;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::{Setup, StdioHost, run};
 
@@ -154,6 +154,83 @@ async fn a_handshake_makes_the_process_a_legacy_server() {
     assert_eq!(answered["result"]["content"][0]["text"], "go: false");
     assert_eq!(answered["result"]["_meta"]["longshore/synchronous"], true);
     assert!(host.end().await.success());
+}
+
+/// A call that tells that it waits, and then does what `then` says.
+fn waiting_call(then: &Value) -> Value {
+    let mut script = vec![json!({"do": "progress", "message": "waiting"})];
+    script.extend(then.as_array().unwrap().iter().cloned());
+    json!({
+        "name": "script_inline", "arguments": {"script": script}, "_meta": {"progressToken": "t"},
+    })
+}
+
+#[tokio::test]
+async fn a_request_that_goes_on_too_long_after_the_input_has_ended_is_answered_with_an_error() {
+    let setup = script_setup().configure("[limits]\ndrain_timeout_ms = 1000");
+    let call = waiting_call(&json!([{"do": "wait", "ms": 600_000}]));
+    for is_legacy in [false, true] {
+        let mut host = StdioHost::start(&setup);
+        let id = if is_legacy {
+            host.initialize().await;
+            host.ask_bare("tools/call", call.clone()).await
+        } else {
+            host.ask("tools/call", call.clone()).await
+        };
+        assert_eq!(host.next().await.unwrap()["params"]["message"], "waiting");
+        host.end_input();
+        let answer = host.answer(&id).await;
+        assert_eq!(answer["error"]["code"], -32603, "{answer:#}");
+        assert!(host.ended().await.success());
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_answered_after_the_input_has_ended_also_when_it_goes_on_reporting() {
+    let setup = script_setup();
+    let mut host = StdioHost::start(&setup);
+    host.initialize().await;
+    let mut more = Vec::new();
+    for _ in 0..5 {
+        more.push(json!({"do": "wait", "ms": 50}));
+        more.push(json!({"do": "progress", "message": "still"}));
+    }
+    more.push(json!({"do": "say", "text": "done"}));
+    let id = host
+        .ask_bare("tools/call", waiting_call(&Value::Array(more)))
+        .await;
+    assert_eq!(host.next().await.unwrap()["params"]["message"], "waiting");
+    host.end_input();
+    let answer = host.answer(&id).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer:#}");
+    assert!(host.ended().await.success());
+}
+
+#[tokio::test]
+async fn a_client_that_has_ended_its_input_is_not_waited_for_with_a_question() {
+    // Longer than the test may take.
+    let setup = script_setup().configure("[limits]\ndrain_timeout_ms = 600000");
+    for is_asked_before in [true, false] {
+        let mut host = StdioHost::start(&setup);
+        host.initialize().await;
+        let asks = json!({"do": "confirm", "key": "go", "message": "Go?"});
+        let then = match is_asked_before {
+            true => json!([asks]),
+            false => json!([{"do": "wait", "ms": 100}, asks]),
+        };
+        let id = host.ask_bare("tools/call", waiting_call(&then)).await;
+        let mut seen = host.next().await.unwrap();
+        while is_asked_before && seen["method"] != "elicitation/create" {
+            seen = host.next().await.unwrap();
+        }
+        host.end_input();
+        let answer = host.answer(&id).await;
+        assert!(
+            answer["result"]["isError"] == true || answer.get("error").is_some(),
+            "{answer:#}"
+        );
+        assert!(host.ended().await.success());
+    }
 }
 
 #[tokio::test]

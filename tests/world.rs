@@ -24,7 +24,7 @@ fn world() -> Setup {
 }
 
 /// The folder of a plugin that is another version of the guest; `into` is a directory of plugins.
-fn install_variant(into: PathBuf, name: &str, variant: &str) {
+pub fn install_variant(into: PathBuf, name: &str, variant: &str) {
     let folder = into.join(name);
     std::fs::create_dir_all(&folder).unwrap();
     let mut wasm = std::fs::read(guests::WORLD.component()).unwrap();

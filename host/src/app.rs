@@ -14,8 +14,10 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
-use self::plugins::Upkeep;
+use self::plugins::{Loading, Upkeep};
 pub use self::plugins::{Serving, ServingPlugin};
 use crate::catalog::{Catalog, Snapshot, Sources, sandbox_limits};
 use crate::clock::Clock;
@@ -38,12 +40,12 @@ pub struct Host {
 }
 
 /// A running host for clients on this machine: on given streams, and on the socket in the data
-/// directory.
+/// directory. Its plugins may still be loading.
 pub struct LocalHost {
     catalog: Catalog,
     scheduler: Scheduler,
     store: Store,
-    upkeep: Upkeep,
+    loading: Loading,
     service: Service,
     endpoint: Endpoint,
     lines: LineLimits,
@@ -67,7 +69,8 @@ impl Host {
             .local_addr()
             .context("can't tell the listening address")?;
         let url = format!("http://{address}{MCP_PATH}");
-        let local = LocalHost::open(&config, Some(url)).await?;
+        let mut local = LocalHost::open(&config, Some(url)).await?;
+        local.until_loaded().await?;
         let options = http_options(&config);
         let router = http::router(
             local.service.clone(),
@@ -96,17 +99,17 @@ impl Host {
 
     /// Stops taking calls, brings runs to rest, and closes the store.
     pub async fn stop(mut self) {
-        self.local.drain().await;
+        let deadline = self.local.drain().await;
         if let Ok(Err(error)) = self.server.await {
             tracing::error!(%error, "the server ended with an error");
         }
-        self.local.close().await;
+        self.local.close(deadline).await;
     }
 }
 
 impl LocalHost {
-    /// Opens the store, loads the plugins, recovers tasks and listens on the socket. The store is
-    /// first: while another process holds it, nothing else of the directory is touched.
+    /// Opens the store and listens on the socket, while plugins are loaded and tasks recovered. The store
+    /// is first: while another process holds it, nothing else of the directory is touched.
     pub async fn start(config: &Config) -> anyhow::Result<LocalHost> {
         LocalHost::open(config, None).await
     }
@@ -134,7 +137,7 @@ impl LocalHost {
         };
         let sandbox = Sandbox::new(sandbox_limits(&config.limits), &data_dir.join("components"))?;
         sandbox.keep_decisions(Decisions::new(config.decisions_dir()));
-        let catalog = Catalog::open(sandbox, Sources::from(config), config.given.clone()).await;
+        let catalog = Catalog::new(sandbox, Sources::from(config), config.given.clone());
         let scheduler = Scheduler::new(
             store.clone(),
             notifier.clone(),
@@ -142,7 +145,7 @@ impl LocalHost {
             clock.clone(),
             scheduler_limits(&config.limits),
         );
-        scheduler.start().await?;
+        let (loaded, is_loaded) = watch::channel(false);
         let service = Service::new(
             catalog.clone(),
             store.clone(),
@@ -150,6 +153,7 @@ impl LocalHost {
             notifier,
             clock.clone(),
             service_limits(&config.limits),
+            is_loaded,
         );
 
         let keyring = Keyring::open(
@@ -164,17 +168,23 @@ impl LocalHost {
             legacy_limits(&config.limits),
             shutdown.subscribe(),
         );
-        let upkeep = Upkeep::start(
-            &catalog,
-            &store,
-            &scheduler,
-            millis(config.limits.component_keep_ms),
-            Serving::file(data_dir),
-            Serving::new(
-                url.unwrap_or_else(|| format!("unix:{}", local::socket_path(data_dir).display())),
-                &config.plugins_dir,
-            ),
-        );
+        let loading = {
+            let (catalog, store) = (catalog.clone(), store.clone());
+            let scheduler = scheduler.clone();
+            let keep = millis(config.limits.component_keep_ms);
+            let file = Serving::file(data_dir);
+            let url =
+                url.unwrap_or_else(|| format!("unix:{}", local::socket_path(data_dir).display()));
+            let serving = Serving::new(url, &config.plugins_dir);
+            let load = async move {
+                catalog.reload().await;
+                scheduler.start().await?;
+                let upkeep = Upkeep::start(&catalog, &store, &scheduler, keep, file, serving);
+                loaded.send_replace(true);
+                Ok(upkeep)
+            };
+            Loading::UnderWay(AbortOnDropHandle::new(tokio::spawn(load)))
+        };
         let lines = line_limits(&config.limits);
         let (open, socket_clients) = watch::channel(0);
         let socket = match local::bind(data_dir) {
@@ -194,7 +204,7 @@ impl LocalHost {
         };
         Ok(LocalHost {
             catalog,
-            upkeep,
+            loading,
             scheduler,
             store,
             service,
@@ -204,6 +214,14 @@ impl LocalHost {
             socket,
             socket_clients,
         })
+    }
+
+    /// Resolves when the plugins are loaded and the tasks recovered.
+    ///
+    /// # Errors
+    /// When the store can't be read; the host is good for nothing then.
+    pub async fn until_loaded(&mut self) -> anyhow::Result<()> {
+        self.loading.end().await
     }
 
     /// The tools as they are now.
@@ -233,19 +251,22 @@ impl LocalHost {
 
     /// Stops taking calls, brings runs to rest, and closes the store.
     pub async fn stop(mut self) {
-        self.drain().await;
-        self.close().await;
+        let deadline = self.drain().await;
+        self.close(deadline).await;
     }
 
-    async fn drain(&mut self) {
+    /// Until when the rest has time: everybody who waits began to at the same moment.
+    async fn drain(&mut self) -> Instant {
+        let deadline = Instant::now() + self.lines.drain;
         self.shutdown.send_replace(true);
-        self.upkeep.stop().await;
-        self.scheduler.drain(self.lines.drain).await;
+        self.loading.stop().await;
+        self.scheduler.drain(deadline).await;
+        deadline
     }
 
-    async fn close(self) {
+    async fn close(self, deadline: Instant) {
         if let Some(mut socket) = self.socket
-            && tokio::time::timeout(self.lines.drain, &mut socket)
+            && tokio::time::timeout_at(deadline, &mut socket)
                 .await
                 .is_err()
         {

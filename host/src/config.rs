@@ -146,7 +146,7 @@ impl Config {
             }
         }
 
-        let given: BTreeMap<String, Given> = file
+        let mut given: BTreeMap<String, Given> = file
             .plugin
             .into_iter()
             .map(|(name, plugin)| (name, plugin.grants.relative_to(base)))
@@ -180,11 +180,11 @@ impl Config {
             plugins_dir: &plugins_dir,
             plugin_dirs: &overrides.plugin_dirs,
         };
-        if let Some(refused) = nesting::find(&given, &places, &tenants) {
-            let (plugin, name) = (refused.plugin, refused.name);
+        nesting::check(&mut given, &places, &tenants).map_err(|refused| {
+            let (plugin, name) = (&refused.plugin, &refused.name);
             let keys = ["plugin", plugin, "grants", "directories", name];
-            return Err(invalid(&keys, refused.message));
-        }
+            invalid(&keys, refused.message)
+        })?;
         Ok(Config {
             listen,
             data_dir,

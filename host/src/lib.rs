@@ -6,10 +6,13 @@ pub mod catalog;
 pub mod cli;
 pub mod clock;
 pub mod config;
+#[cfg(test)]
+mod harm;
 pub mod http;
 pub mod local;
 pub mod mcp;
 pub mod notify;
+mod paths;
 pub mod plain;
 pub mod scheduler;
 pub mod schema;

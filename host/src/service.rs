@@ -18,7 +18,7 @@ use tracing::warn;
 use crate::catalog::{Catalog, List, Snapshot, Tool};
 use crate::clock::Clock;
 use crate::notify::Notifier;
-use crate::scheduler::{self, Asks, Operation, Scheduler, StartError, Submission};
+use crate::scheduler::{self, Asks, Operation, Places, Scheduler, StartError, Submission};
 use crate::schema::{Mismatch, Schema};
 use crate::store::{Store, StoreError};
 use crate::task::{
@@ -33,9 +33,12 @@ pub use self::pending::{PendingCall, Reply};
 pub use self::tasks::{TaskError, TaskView};
 pub use self::world::{AskRequest, Wanted};
 pub use crate::scheduler::{
-    HeldRound, Left, Listener, LiveQuestion, LogLevel, Message, RoundError, Saved, Subject,
+    HeldRound, Left, Listener, LiveQuestion, LogLevel, Message, Place, RoundError, Saved, Subject,
 };
 pub use crate::store::RoundName;
+
+/// How many messages of many parts are read and checked at once, each of another tenant.
+const READING_MAX: usize = 2;
 
 /// What the host does for its clients. Cheap to clone.
 #[derive(Clone)]
@@ -48,8 +51,9 @@ struct Inner {
     notifier: Notifier,
     clock: Clock,
     limits: ServiceLimits,
-    /// The turn of whoever checks large arguments.
-    checking: Arc<tokio::sync::Mutex<()>>,
+    loaded: watch::Receiver<bool>,
+    /// Of messages with many parts, while they are read and checked.
+    reading: Places,
 }
 
 /// What holds where a tool says nothing; every one is a configuration key of the same name.
@@ -68,11 +72,12 @@ pub struct ServiceLimits {
 }
 
 /// A `tools/call`.
-#[derive(Clone, Debug)]
 pub struct CallRequest {
     pub tenant: TenantId,
     pub tool: String,
     pub arguments: Map<String, Value>,
+    /// Of arguments with many parts: kept until they are checked.
+    pub place: Option<Place>,
     pub abilities: Abilities,
     /// Whether this very request declared the Tasks extension.
     pub takes_tasks: bool,
@@ -86,6 +91,15 @@ pub struct CallRequest {
     pub trace: Option<Trace>,
     /// Who hears what the tool says, as long as the call is no task.
     pub listener: Option<Listener>,
+}
+
+impl CallRequest {
+    /// For a call that has them from an earlier round.
+    fn without_arguments(mut self) -> CallRequest {
+        self.arguments = Map::new();
+        self.place = None;
+        self
+    }
 }
 
 /// An earlier round, and what it left.
@@ -139,7 +153,17 @@ pub enum CallError {
     Tool(RpcError),
 }
 
+impl CallError {
+    /// Of arguments whose check was cut short by a fault of the host.
+    pub fn unreadable() -> CallError {
+        CallError::Unavailable(
+            "the arguments could not be checked; the host's log has the reason".to_owned(),
+        )
+    }
+}
+
 impl Service {
+    /// `loaded` becomes true when the plugins are there and the tasks of an earlier process are taken up.
     pub fn new(
         catalog: Catalog,
         store: Store,
@@ -147,6 +171,7 @@ impl Service {
         notifier: Notifier,
         clock: Clock,
         limits: ServiceLimits,
+        loaded: watch::Receiver<bool>,
     ) -> Service {
         Service(Arc::new(Inner {
             catalog,
@@ -155,13 +180,22 @@ impl Service {
             notifier,
             clock,
             limits,
-            checking: Arc::default(),
+            loaded,
+            reading: Places::new(READING_MAX, 1),
         }))
     }
 
     /// Whether the host can take work.
     pub fn is_ready(&self) -> bool {
         self.0.store.is_ready()
+    }
+
+    /// Resolves when there is something to offer, after the first look at the plugins; each of them is
+    /// compiled within a limit. What a host that starts is asked for waits here.
+    pub async fn until_loaded(&self) {
+        let mut loaded = self.0.loaded.clone();
+        // An error means that loading was given up, and with it the host.
+        let _ = loaded.wait_for(|is_loaded| *is_loaded).await;
     }
 
     pub fn counts(&self) -> Counts {
@@ -191,8 +225,10 @@ impl Service {
             Some(Earlier { left, round }) => match left {
                 Left::State(saved) => (Some(saved), Some(round)),
                 // What waits goes on whether or not its plugin still serves.
-                Left::Held(held) => return self.go_on_held(request, held).await,
-                Left::Task(id) => return self.go_on_as_task(request, id).await,
+                Left::Held(held) => {
+                    return self.go_on_held(request.without_arguments(), held).await;
+                }
+                Left::Task(id) => return self.go_on_as_task(request.without_arguments(), id).await,
             },
         };
         let snapshot = self.0.catalog.snapshot();
@@ -207,9 +243,8 @@ impl Service {
         if must_be_task && is_fallback && !detaches {
             return Err(CallError::NeedsTasks(request.tool));
         }
-        let arguments = Value::Object(std::mem::take(&mut request.arguments));
-        let arguments = self.checked(tool, arguments).await?;
-        let submission = self.submission(tool, &mut request, arguments.to_string());
+        let arguments = self.checked(tool, &mut request).await?;
+        let submission = self.submission(tool, &mut request, arguments);
         // What an earlier round left is not thrown away for want of a place.
         if (takes_tasks || detaches) && saved.is_none() && self.is_stored_first(tool) {
             let task = self.0.scheduler.submit(submission).await?;
@@ -286,28 +321,38 @@ impl Service {
         }
     }
 
-    /// Gives arguments back that fit. What takes time to check is checked away from the threads that
-    /// answer, one after the other (I6).
-    async fn checked(&self, tool: &Arc<Tool>, arguments: Value) -> Result<Value, CallError> {
+    /// A place to read and check a message of many parts in. Read, it takes up to a hundred times its
+    /// bytes, so that only few are at once; tenants take turns (I4, I6).
+    pub async fn place_to_read(&self, tenant: &TenantId) -> Place {
+        self.0.reading.take(tenant).await
+    }
+
+    /// The text of arguments that fit. What takes time to check is checked away from the threads that
+    /// answer.
+    async fn checked(
+        &self,
+        tool: &Arc<Tool>,
+        request: &mut CallRequest,
+    ) -> Result<String, CallError> {
+        let arguments = Value::Object(std::mem::take(&mut request.arguments));
         let check = |tool: &Tool, arguments: Value| match tool.input.check(&arguments) {
-            Ok(()) => Ok(arguments),
+            Ok(()) => Ok(arguments.to_string()),
             Err(mismatch) => Err(CallError::InvalidArguments(mismatch)),
         };
-        if Schema::is_quick(&arguments) {
-            return check(tool, arguments);
-        }
-        let turn = Arc::clone(&self.0.checking).lock_owned().await;
+        let place = match request.place.take() {
+            Some(place) => place,
+            None if Schema::is_quick(&arguments) => return check(tool, arguments),
+            None => self.place_to_read(&request.tenant).await,
+        };
         let tool = Arc::clone(tool);
         let checked = tokio::task::spawn_blocking(move || {
             // Kept also when the client has gone meanwhile.
-            let _turn = turn;
+            let _place = place;
             check(&tool, arguments)
         });
         checked.await.unwrap_or_else(|error| {
             warn!(%error, "arguments could not be checked");
-            Err(CallError::Unavailable(
-                "the arguments could not be checked; the host's log has the reason".to_owned(),
-            ))
+            Err(CallError::unreadable())
         })
     }
 

@@ -3,10 +3,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
+use tokio::process::Command;
 
-use crate::harness::{Client, Setup};
+use crate::harness::{Client, Host, Setup};
 
 /// Large enough for bodies to be files.
 const LARGE: usize = 40_000;
@@ -154,4 +156,45 @@ async fn a_changed_part_of_a_large_result_is_told_and_the_others_are_given() {
         .request("resources/read", json!({"uri": uris[2]}))
         .await;
     insta::assert_snapshot!(reply.body["error"]["message"].as_str().unwrap(), @"the stored part of a result can't be used: its file does not hold what was written; call the tool again");
+}
+
+async fn ready_status(host: &Host) -> u16 {
+    let url = host.url().replace("/mcp", "/readyz");
+    reqwest::get(url).await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn a_host_whose_data_directory_is_deleted_says_that_it_is_not_ready() {
+    let setup = setup();
+    let host = setup.start().await;
+    assert_eq!(ready_status(&host).await, 200);
+    fs::remove_dir_all(setup.path("data/store")).unwrap();
+    assert_eq!(ready_status(&host).await, 503);
+    host.until_said("the data directory was deleted").await;
+}
+
+/// As to a full disk, and not the end of the process without a word.
+#[tokio::test]
+async fn a_file_that_may_not_be_as_large_fails_its_task_and_not_the_host() {
+    // Code that is compiled already is not written again.
+    drop(setup().start().await);
+    let setup = setup();
+    let serve = setup.serve_command();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 512 && exec \"$0\" \"$@\""]);
+    command.arg(serve.as_std().get_program());
+    command.args(serve.as_std().get_args());
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(Stdio::piped()).kill_on_drop(true);
+    let host = Host::start(command).await;
+    let client = host.client();
+    let large = json!([{"do": "repeat", "text": "x", "times": 900_000}]);
+    let id = start(&client, large).await;
+    let task = client.until_status(&id, "failed").await;
+    let message = task["error"]["message"].as_str().unwrap();
+    assert!(message.contains("stor"), "{message}");
+    let small = json!([{"do": "say", "text": "hello"}]);
+    let call = json!({"name": "script_inline", "arguments": {"script": small}});
+    let reply = client.request("tools/call", call).await.result();
+    assert_eq!(reply["content"][0]["text"], "hello");
 }

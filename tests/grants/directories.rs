@@ -388,6 +388,68 @@ async fn a_granted_directory_that_is_missing_fails_only_what_looks_into_it() {
     assert!(!listed.stdout.contains("missing"), "{}", listed.stdout);
 }
 
+#[tokio::test]
+async fn a_link_that_is_changed_after_the_start_leads_nobody_elsewhere() {
+    for asked in [false, true] {
+        let setup = scripts();
+        for name in ["given", "secret"] {
+            std::fs::create_dir(setup.path(name)).unwrap();
+        }
+        let link = setup.path("link");
+        std::os::unix::fs::symlink("given", &link).unwrap();
+        let path = link.display();
+        let (table, name) = match asked {
+            true => ("grants.ask", "desk"),
+            false => ("grants", "out"),
+        };
+        let setup = setup.configure(&format!(
+            "[plugin.script.{table}]\ndirectories.{name} = {{ path = \"{path}\", access = \"write\" }}"
+        ));
+        let host = setup.start().await;
+        let client = host.client();
+        let start = async |file: &str| {
+            let operations = json!([append(&format!("/{name}/{file}"))]);
+            client.start("script_resume", script(operations)).await
+        };
+        let id = start("a").await;
+        if asked {
+            allow(&client, &id, &[], "task").await;
+        }
+        ended(&client, &id).await;
+        assert_eq!(names(&setup, "given"), ["a"]);
+
+        // While a person is asked is as good a time as any.
+        let waiting = match asked {
+            true => {
+                let id = start("b").await;
+                question(&client, &id, &[]).await;
+                Some(id)
+            }
+            false => None,
+        };
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("secret", &link).unwrap();
+        let id = match waiting {
+            Some(id) => {
+                allow(&client, &id, &[], "task").await;
+                id
+            }
+            None => start("b").await,
+        };
+        let task = client.until_status(&id, "failed").await;
+        let message = task["error"]["message"].as_str().unwrap();
+        assert_eq!(
+            message,
+            format!(
+                "the directory granted as `{name}` can't be opened on the host; a link on its way was \
+                 changed after the host had checked it: ask its operator to take that back, or to \
+                 start the host again"
+            )
+        );
+        assert_eq!(names(&setup, "secret"), [""; 0]);
+    }
+}
+
 /// Waits until the host has said what it serves.
 async fn until_said(setup: &Setup) {
     while !setup.path("data/serving.json").exists() {

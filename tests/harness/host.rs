@@ -54,6 +54,13 @@ impl Setup {
         std::os::unix::fs::symlink(shared, self.path("data/components")).unwrap();
     }
 
+    /// Undoes that: the next host compiles, and what it gives up is its own.
+    pub fn keep_compiled_code_apart(&self) {
+        let own = self.path("data/components");
+        std::fs::remove_file(&own).unwrap();
+        std::fs::create_dir(&own).unwrap();
+    }
+
     /// Adds lines to the configuration. Tables come last in TOML, so plain keys come first here.
     pub fn configure(mut self, toml: &str) -> Setup {
         self.config.push_str(toml);

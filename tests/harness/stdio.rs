@@ -63,7 +63,22 @@ impl StdioHost {
         self.lines = None;
     }
 
-    async fn line(&mut self) -> Option<String> {
+    /// The side it writes to, for a test that writes and reads at once.
+    pub fn take_input(&mut self) -> ChildStdin {
+        self.stdin.take().expect("the input is open")
+    }
+
+    /// The process finds the end of its input.
+    pub fn end_input(&mut self) {
+        drop(self.take_input());
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("the process runs")
+    }
+
+    /// The next line, which nothing is kept of.
+    pub async fn line(&mut self) -> Option<String> {
         let lines = self.lines.as_mut().expect("the output is open");
         lines.next_line().await.unwrap()
     }
@@ -160,7 +175,7 @@ impl StdioHost {
 
     /// Sends SIGTERM once the process watches for it, and waits for its end.
     pub async fn terminate(mut self) -> ExitStatus {
-        let pid = self.child.id().expect("the process runs");
+        let pid = self.pid();
         // A process that does not watch for a signal yet is ended by it.
         let watches = |status: &str| {
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -177,7 +192,12 @@ impl StdioHost {
 
     /// Ends the input and waits for the process, whose output must have ended with it.
     pub async fn end(mut self) -> ExitStatus {
-        drop(self.stdin.take());
+        self.end_input();
+        self.ended().await
+    }
+
+    /// Waits for the process, whose input has ended.
+    pub async fn ended(mut self) -> ExitStatus {
         while self.lines.is_some() && self.next().await.is_some() {}
         self.child.wait().await.unwrap()
     }

@@ -120,6 +120,7 @@ async fn a_guest_reaches_only_the_directories_it_was_granted() {
         path: dir.join(name).join("{tenant}"),
         write,
         quota_bytes: None,
+        led: Default::default(),
     };
     let host = Fixture::with(limits(), |dir| {
         std::fs::create_dir_all(dir.join("in/local")).unwrap();
@@ -158,6 +159,7 @@ async fn a_missing_directory_fails_what_looks_into_it_without_telling_where_it_i
             path: dir.join("missing"),
             write: true,
             quota_bytes: None,
+            led: Default::default(),
         }],
         ..Grants::default()
     })

@@ -13,16 +13,14 @@ use crate::harness::Setup;
 
 /// A host that has something to compile before it serves, as the first of a process group.
 fn start(setup: &Setup) -> (Child, Pid) {
-    let shared = setup.path("data/components");
-    std::fs::remove_file(&shared).unwrap();
-    std::fs::create_dir(&shared).unwrap();
+    setup.keep_compiled_code_apart();
     let host = setup.serve_command().process_group(0).spawn().unwrap();
     let pid = i32::try_from(host.id().unwrap()).unwrap();
     (host, Pid::from_raw(pid).unwrap())
 }
 
 /// The compiler's process, once there is one.
-async fn compiler(host: Pid) -> Pid {
+pub async fn compiler(host: Pid) -> Pid {
     loop {
         if let Some(pid) = children(host).into_iter().find(|pid| compiles(*pid)) {
             return pid;
@@ -44,7 +42,7 @@ fn children(host: Pid) -> Vec<Pid> {
     children
 }
 
-fn compiles(pid: Pid) -> bool {
+pub fn compiles(pid: Pid) -> bool {
     let command = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline"));
     String::from_utf8_lossy(&command.unwrap_or_default()).contains("__compile")
 }

@@ -1,4 +1,4 @@
-//! Components that no compiler makes (`tests/foreign/hostile`): each is refused with its reason, and
+//! Components that no compiler makes (`tests/guests/hostile`): each is refused with its reason, and
 //! another tenant is answered meanwhile (I6).
 
 use super::neighbours::{Neighbour, failures, setup};

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use super::fixture::{Fixture, limits};
 
 /// Answers every request with its own request line, and counts them.
-async fn server() -> (SocketAddr, Arc<AtomicUsize>) {
+pub async fn server() -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let count = Arc::new(AtomicUsize::new(0));

@@ -72,7 +72,7 @@ impl Neighbour {
 }
 
 /// The end of a call, as a task or at once: its words.
-async fn words(client: &Client, tool: &str, arguments: Value) -> String {
+pub async fn words(client: &Client, tool: &str, arguments: Value) -> String {
     let params = json!({"name": tool, "arguments": arguments});
     let reply = client.request("tools/call", params).await.body;
     let ended = match reply["result"]["taskId"].as_str() {
@@ -137,6 +137,28 @@ async fn each_attack_ends_with_its_words_while_a_neighbour_is_answered() {
         (
             "progress-huge",
             json!({"n": 30_000_000}),
+            "more data to its host at once",
+        ),
+        // A gibibyte that is not there, which no memory of a guest could hold.
+        (
+            "progress-claim",
+            json!({"n": 1 << 30}),
+            "what is no value of the contract",
+        ),
+        (
+            "return-many",
+            json!({"n": 300_000}),
+            "more data to its host at once",
+        ),
+        // One megabyte, claimed ten thousand times.
+        (
+            "return-same",
+            json!({"n": 10_000}),
+            "more data to its host at once",
+        ),
+        (
+            "ask-same",
+            json!({"n": 10_000}),
             "more data to its host at once",
         ),
         (
@@ -401,35 +423,6 @@ async fn a_compile_bomb_costs_its_own_process_only() {
         "{reason}"
     );
     neighbour.is_answered().await;
-}
-
-#[tokio::test]
-async fn a_hostile_schema_is_refused_and_serves_nobody() {
-    let setup = setup();
-    let host = setup.start().await;
-    let neighbour = Neighbour::of(&host).await;
-    let mut wasm = std::fs::read(PROBE.component()).unwrap();
-    let plain = br#"{"type":"object","properties":{"n":{"type":"integer"}}}"#;
-    let mut hostile = br#"{"$ref":"https://evil.example/schema"}"#.to_vec();
-    hostile.resize(plain.len(), b' ');
-    let places: Vec<usize> = wasm
-        .windows(plain.len())
-        .enumerate()
-        .filter(|(_, window)| window == plain)
-        .map(|(index, _)| index)
-        .collect();
-    assert!(!places.is_empty());
-    for place in places {
-        wasm[place..place + hostile.len()].copy_from_slice(&hostile);
-    }
-    std::fs::write(setup.path("plugins/evil.wasm"), wasm).unwrap();
-    let reason = loop {
-        neighbour.is_answered().await;
-        if let Some(reason) = failure(&setup, "evil") {
-            break reason;
-        }
-    };
-    assert!(reason.contains("schema"), "{reason}");
 }
 
 /// Why the host says it does not serve a plugin.

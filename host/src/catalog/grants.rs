@@ -124,6 +124,7 @@ fn directory(wish: &AskedDirectory, given: &GivenDirectory) -> DirectoryGrant {
         path: given.path.clone(),
         write: wish.write && given.write,
         quota_bytes: given.quota_bytes,
+        led: given.led.clone(),
     }
 }
 

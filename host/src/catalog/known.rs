@@ -8,17 +8,23 @@ use std::sync::Arc;
 use super::load::{LoadedPlugin, PluginError, load_plugin, read_manifest_text};
 use super::manifest::Manifest;
 use super::offers::find_taken;
-use super::place::{Fingerprint, place_name, places};
+use super::place::{Fingerprint, LeftOut, place_name, places};
 use super::{Snapshot, Sources, grants};
 use crate::config::Given;
 use crate::wasm::{Grants, Sandbox};
 
-/// Under which name a plugins directory that can't be read is reported.
-const SOURCES_NAME: &str = "plugins";
+/// Under which name it is reported what is wrong with the plugins directory. No plugin has it.
+const SOURCES_NAME: &str = "plugins directory";
+
+/// Plugins beyond the limit that are told one by one.
+const LEFT_OUT_TOLD_MAX: usize = 100;
 
 /// The places and what they held when they were last looked at.
 #[derive(Default)]
-pub struct Known(BTreeMap<PathBuf, Seen>);
+pub struct Known {
+    seen: BTreeMap<PathBuf, Seen>,
+    left_out: LeftOut,
+}
 
 #[derive(Clone)]
 struct Seen {
@@ -65,22 +71,35 @@ pub async fn load_all(
 impl Known {
     /// The places that are no longer as they were, with how they are now.
     pub fn changes(&self, sources: &Sources) -> BTreeMap<PathBuf, Fingerprint> {
-        let listed = places(sources).unwrap_or_default();
-        let mut all: BTreeSet<&Path> = listed.iter().map(PathBuf::as_path).collect();
-        all.extend(self.0.keys().map(PathBuf::as_path));
-        all.into_iter()
+        let listed = places(sources, self.places());
+        let is_unreadable = listed.is_err();
+        let listed = listed.unwrap_or_default();
+        let mut all: BTreeSet<&Path> = listed.places.iter().map(PathBuf::as_path).collect();
+        all.extend(self.places());
+        let mut changes: BTreeMap<PathBuf, Fingerprint> = all
+            .into_iter()
             .map(|place| (place, Fingerprint::of(place)))
-            .filter(|(place, now)| match self.0.get(*place) {
+            .filter(|(place, now)| match self.seen.get(*place) {
                 Some(seen) => seen.fingerprint != *now,
                 None => true,
             })
             .map(|(place, now)| (place.to_owned(), now))
-            .collect()
+            .collect();
+        // Having too much, or no longer, is told like a change.
+        if !is_unreadable && listed.left_out != self.left_out {
+            let root = sources.plugins_dir.iter().cloned();
+            changes.extend(root.map(|root| (root, Fingerprint::default())));
+        }
+        changes
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Path> {
+        self.seen.keys().map(PathBuf::as_path)
     }
 
     /// Whether a failure may pass without a change.
     pub fn has_passing_failures(&self) -> bool {
-        let mut failures = self.0.values().filter_map(|seen| seen.failure.as_ref());
+        let mut failures = self.seen.values().filter_map(|seen| seen.failure.as_ref());
         failures.any(|failure| failure.is_passing)
     }
 }
@@ -124,36 +143,41 @@ impl Loader<'_> {
         held: &BTreeSet<PathBuf>,
     ) -> Loaded {
         let mut loaded = Loaded::default();
-        let mut places = match places(self.sources) {
-            Ok(places) => places,
+        let mut places = match places(self.sources, known.places()) {
+            Ok(listed) => {
+                let is_told = listed.left_out == known.left_out;
+                loaded.leave_out(self.sources, serving, &listed.left_out, is_told);
+                known.left_out = listed.left_out;
+                listed.places
+            }
             Err(error) => {
                 tracing::error!("plugins not loaded: {error}");
                 loaded
                     .failures
                     .insert(SOURCES_NAME.to_owned(), error.to_string());
                 // Unreadable is not empty: what serves goes on.
-                known.0.keys().cloned().collect()
+                known.seen.keys().cloned().collect()
             }
         };
         for place in held {
-            if known.0.contains_key(place) && !places.contains(place) {
+            if known.seen.contains_key(place) && !places.contains(place) {
                 places.push(place.clone());
             }
         }
         // Whoever serves under a name keeps it: a plugin that is added must not take it over.
         places.sort_by_key(|place| {
-            let seen = known.0.get(place);
+            let seen = known.seen.get(place);
             !seen.is_some_and(|seen| serving.plugins.contains_key(&seen.name))
         });
         let staying: BTreeSet<String> = places
             .iter()
-            .filter_map(|place| known.0.get(place))
+            .filter_map(|place| known.seen.get(place))
             .map(|seen| seen.name.clone())
             .collect();
         let mut next = BTreeMap::new();
         let mut names = BTreeSet::new();
         for place in places {
-            let before = known.0.get(&place);
+            let before = known.seen.get(&place);
             let seen = if held.contains(&place) {
                 match before {
                     Some(before) => loaded.keep(before),
@@ -170,7 +194,7 @@ impl Loader<'_> {
             names.insert(seen.name.clone());
             next.insert(place, seen);
         }
-        known.0 = next;
+        known.seen = next;
         loaded
     }
 
@@ -253,6 +277,41 @@ impl Loader<'_> {
 }
 
 impl Loaded {
+    /// Says what is not served because there is too much (I8).
+    fn leave_out(
+        &mut self,
+        sources: &Sources,
+        serving: &Snapshot,
+        left_out: &LeftOut,
+        is_told: bool,
+    ) {
+        let Some(root) = sources
+            .plugins_dir
+            .as_ref()
+            .filter(|_| !left_out.is_empty())
+        else {
+            return;
+        };
+        for place in left_out.places.iter().take(LEFT_OUT_TOLD_MAX) {
+            // Another place may have a plugin of that name.
+            let mut name = place_name(place);
+            if serving.plugins.contains_key(&name) {
+                name += " (left out)";
+            }
+            self.failures.insert(name, PluginError::LeftOut.to_string());
+        }
+        let error = PluginError::TooMany {
+            root: root.clone(),
+            plugins: left_out.places.len(),
+            has_more: left_out.has_more,
+        };
+        if !is_told {
+            tracing::error!("plugins not loaded: {error}");
+        }
+        self.failures
+            .insert(SOURCES_NAME.to_owned(), error.to_string());
+    }
+
     fn keep(&mut self, seen: &Seen) -> Seen {
         match &seen.failure {
             Some(failure) => {

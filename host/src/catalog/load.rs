@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::manifest::{MANIFEST_FILE, Manifest};
 use super::naming::{TOOL_NAME_MAX, is_tool_name};
 use super::offers::{OfferError, Offers};
-use super::place::{component_path, is_bare, place_name};
+use super::place::{ENTRIES_MAX, PLUGINS_MAX, component_path, is_bare, place_name};
 use super::{HeaderParam, Plugin};
 use crate::config::ConfigError;
 use crate::schema::{self, Schema, SchemaError};
@@ -87,6 +87,31 @@ pub enum PluginError {
     TakenUri { uri: String, owner: String },
     #[error("another plugin is called `{0}`, too; change the name in one {MANIFEST_FILE}")]
     DuplicatePlugin(String),
+    #[error(
+        "it is left out: a host takes {PLUGINS_MAX} plugins of a directory, those first that it has \
+         already; remove others"
+    )]
+    LeftOut,
+    #[error(
+        "{} has too much: {} left out; a host takes {PLUGINS_MAX} plugins of a directory, of which it \
+         looks at {ENTRIES_MAX} entries; remove others",
+        root.display(),
+        left_out(*plugins, *has_more)
+    )]
+    TooMany {
+        root: PathBuf,
+        plugins: usize,
+        has_more: bool,
+    },
+}
+
+fn left_out(plugins: usize, has_more: bool) -> String {
+    match (plugins, has_more) {
+        (0, _) => "whatever was not looked at is".to_owned(),
+        (1, false) => "1 plugin is".to_owned(),
+        (more, false) => format!("{more} plugins are"),
+        (more, true) => format!("{more} plugins and whatever was not looked at are"),
+    }
 }
 
 /// How often a component is asked what it has while it takes too long: the machine may be busy, or
@@ -114,6 +139,9 @@ impl PluginError {
             | PluginError::ToolName(_)
             | PluginError::Schema { .. }
             | PluginError::Offer(_)
+            // Looked at with every listing anyway.
+            | PluginError::LeftOut
+            | PluginError::TooMany { .. }
             | PluginError::Traits { .. } => false,
         }
     }

@@ -147,14 +147,9 @@ impl From<&Config> for Sources {
 }
 
 impl Catalog {
-    /// Loads what `sources` hold. A plugin that can't be loaded is a failure in the snapshot and
-    /// keeps no other from serving.
-    pub async fn open(
-        sandbox: Sandbox,
-        sources: Sources,
-        given: BTreeMap<String, Given>,
-    ) -> Catalog {
-        let catalog = Catalog {
+    /// A catalog that holds nothing until [`Catalog::reload`] has looked at `sources`.
+    pub fn new(sandbox: Sandbox, sources: Sources, given: BTreeMap<String, Given>) -> Catalog {
+        Catalog {
             inner: Arc::new(Inner {
                 sandbox,
                 sources,
@@ -164,13 +159,11 @@ impl Catalog {
                 looks: watch::Sender::new(0),
                 known: Mutex::default(),
             }),
-        };
-        catalog.reload().await;
-        catalog
+        }
     }
 
-    /// Looks at the sources again and loads what changed. A plugin whose newest version can't be
-    /// loaded goes on serving its last one (I8).
+    /// Looks at the sources and loads what changed. A plugin that can't be loaded is a failure in the
+    /// snapshot and keeps no other from serving; its last version, if there is one, goes on (I8).
     pub async fn reload(&self) -> Arc<Snapshot> {
         self.reload_except(&BTreeSet::new()).await
     }
@@ -188,9 +181,11 @@ impl Catalog {
         let loaded = loader.load(&mut known, &before, held).await;
         let after = Arc::new(naming::assemble(loaded, &before));
         inner.snapshot.send_replace(after.clone());
-        // Whoever follows a list hears only of what it would show.
+        // Whoever follows a list hears only of what it would show. Before the first look nobody is shown
+        // one.
+        let is_first = *inner.looks.borrow() == 0;
         for list in [List::Tools, List::Prompts, List::Resources] {
-            if !naming::is_same(list, &before, &after) {
+            if !is_first && !naming::is_same(list, &before, &after) {
                 inner.changes.of(list).send_modify(|changes| *changes += 1);
             }
         }

@@ -1,6 +1,7 @@
 //! Where plugins lie: a directory with a `plugin.toml`, or a component on its own. It tells whether
 //! something changed at a place and never reads what is in the files.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::io;
@@ -12,10 +13,13 @@ use super::load::PluginError;
 use super::manifest::{MANIFEST_FILE, Manifest};
 
 /// Plugins of a directory.
-const PLUGINS_MAX: usize = 1_000;
+pub const PLUGINS_MAX: usize = 1_000;
 
 /// Entries of the plugins directory, and of a plugin's, that are looked at.
-const ENTRIES_MAX: usize = 10_000;
+pub const ENTRIES_MAX: usize = 10_000;
+
+/// What a file system keeps at its root for itself, and lets nobody read.
+const FILE_SYSTEMS_OWN: &str = "lost+found";
 
 /// How a component's file ends.
 const COMPONENT_ENDING: &str = "wasm";
@@ -90,39 +94,103 @@ pub fn component_path(place: &Path, manifest: &Manifest) -> PathBuf {
     }
 }
 
-/// Every place of the sources. Those of the plugins directory are in the order of their names, so
-/// that every start sees them alike; names that begin with a dot are half done and left out.
-pub fn places(sources: &Sources) -> Result<Vec<PathBuf>, PluginError> {
-    let mut places = match &sources.plugins_dir {
-        Some(root) => places_in(root)?,
-        None => Vec::new(),
-    };
-    places.extend(sources.plugin_dirs.iter().cloned());
-    Ok(places)
+/// The places of the sources.
+#[derive(Default)]
+pub struct Listed {
+    pub places: Vec<PathBuf>,
+    pub left_out: LeftOut,
 }
 
-fn places_in(root: &Path) -> Result<Vec<PathBuf>, PluginError> {
+/// What the plugins directory has beyond its limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// In the order of their names.
+    pub places: Vec<PathBuf>,
+    /// Whether there are entries that were not even looked at.
+    pub has_more: bool,
+}
+
+impl LeftOut {
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty() && !self.has_more
+    }
+}
+
+/// Every place of the sources. Those of the plugins directory are in the order of their names, so
+/// that every start sees them alike, and `known` ones come before the limit: no other takes their
+/// place (I8). Names that begin with a dot are half done and left out.
+pub fn places<'a>(
+    sources: &Sources,
+    known: impl IntoIterator<Item = &'a Path>,
+) -> Result<Listed, PluginError> {
+    let mut listed = match &sources.plugins_dir {
+        Some(root) => places_in(root, known)?,
+        None => Listed::default(),
+    };
+    listed.places.extend(sources.plugin_dirs.iter().cloned());
+    Ok(listed)
+}
+
+fn places_in<'a>(
+    root: &Path,
+    known: impl IntoIterator<Item = &'a Path>,
+) -> Result<Listed, PluginError> {
     let unreadable = |source| PluginError::Unreadable {
         path: root.to_owned(),
         source,
     };
     let entries = match fs::read_dir(root) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Listed::default()),
         Err(error) => return Err(unreadable(error)),
     };
-    let mut places = Vec::new();
-    for entry in entries.take(ENTRIES_MAX) {
-        let entry = entry.map_err(unreadable)?;
-        let path = entry.path();
-        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        if !is_hidden && (path.join(MANIFEST_FILE).is_file() || is_bare(&path)) {
-            places.push(path);
+    let known = known
+        .into_iter()
+        .filter(|place| place.parent() == Some(root));
+    let mut places: BTreeSet<PathBuf> = known
+        .filter(|place| is_place(place))
+        .map(Path::to_owned)
+        .collect();
+    let mut added = BTreeSet::new();
+    let mut left_out = LeftOut::default();
+    for (number, entry) in entries.enumerate() {
+        if number == ENTRIES_MAX {
+            left_out.has_more = true;
+            break;
+        }
+        let path = entry.map_err(unreadable)?.path();
+        if !places.contains(&path) && is_place(&path) {
+            added.insert(path);
         }
     }
-    places.sort();
-    places.truncate(PLUGINS_MAX);
-    Ok(places)
+    let mut added = added.into_iter();
+    let room = PLUGINS_MAX.saturating_sub(places.len());
+    places.extend(added.by_ref().take(room));
+    left_out.places = added.collect();
+    Ok(Listed {
+        places: places.into_iter().collect(),
+        left_out,
+    })
+}
+
+fn is_place(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    let is_hidden = name.as_encoded_bytes().starts_with(b".");
+    // A known one may be gone, and then only its name is left.
+    let is_component = || is_bare(path) && fs::symlink_metadata(path).is_ok();
+    !is_hidden && name != FILE_SYSTEMS_OWN && (has_manifest(path) || is_component())
+}
+
+/// Whether there is something of that name, whatever it is: if it can't be read, that is told where
+/// it is tried.
+fn has_manifest(path: &Path) -> bool {
+    match fs::symlink_metadata(path.join(MANIFEST_FILE)) {
+        Ok(_) => true,
+        Err(error) => !matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -136,7 +204,7 @@ mod tests {
             plugin_dirs: Vec::new(),
             component_max_bytes: 1,
         };
-        assert!(places(&sources).unwrap().is_empty());
+        assert!(places(&sources, []).unwrap().places.is_empty());
     }
 
     #[test]
@@ -148,10 +216,62 @@ mod tests {
         for file in ["b/plugin.toml", ".half-done/plugin.toml", "a.wasm", "a.txt"] {
             fs::write(root.path().join(file), "").unwrap();
         }
-        let found = places_in(root.path()).unwrap();
+        let found = places_in(root.path(), []).unwrap().places;
         assert_eq!(found, ["a.wasm", "b"].map(|name| root.path().join(name)));
         assert_eq!(place_name(&found[0]), "a");
         assert_eq!(place_name(&found[1]), "b");
+    }
+
+    #[test]
+    fn what_is_called_like_a_manifest_is_one_that_can_be_told_of() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["device", "folder", "gone", "lost+found"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+        }
+        let manifest = |place: &str| root.path().join(place).join(MANIFEST_FILE);
+        std::os::unix::fs::symlink("/dev/null", manifest("device")).unwrap();
+        fs::create_dir(manifest("folder")).unwrap();
+        std::os::unix::fs::symlink("nothing", manifest("gone")).unwrap();
+        fs::write(manifest("lost+found"), "").unwrap();
+        let found = places_in(root.path(), []).unwrap().places;
+        let expected = ["device", "folder", "gone"];
+        assert_eq!(found, expected.map(|name| root.path().join(name)));
+    }
+
+    #[test]
+    fn what_is_known_comes_before_the_limit_and_the_rest_is_told() {
+        let root = tempfile::tempdir().unwrap();
+        let known = root.path().join("z.wasm");
+        fs::write(&known, "").unwrap();
+        let others: Vec<PathBuf> = (0..=PLUGINS_MAX)
+            .map(|number| root.path().join(format!("{number:04}.wasm")))
+            .collect();
+        for file in &others {
+            fs::write(file, "").unwrap();
+        }
+        let listed = places_in(root.path(), [known.as_path()]).unwrap();
+        assert_eq!(listed.places.len(), PLUGINS_MAX);
+        assert_eq!(listed.places.last(), Some(&known));
+        assert_eq!(listed.left_out.places, others[PLUGINS_MAX - 1..]);
+        assert!(!listed.left_out.has_more);
+
+        fs::remove_file(&known).unwrap();
+        let listed = places_in(root.path(), [known.as_path()]).unwrap();
+        assert!(listed.places == others[..PLUGINS_MAX], "a gone one stays");
+        assert_eq!(listed.left_out.places, others[PLUGINS_MAX..]);
+    }
+
+    #[test]
+    fn what_is_known_is_found_among_however_many_entries() {
+        let root = tempfile::tempdir().unwrap();
+        for number in 0..=ENTRIES_MAX {
+            fs::write(root.path().join(format!("{number}.txt")), "").unwrap();
+        }
+        let known = root.path().join("known.wasm");
+        fs::write(&known, "").unwrap();
+        let listed = places_in(root.path(), [known.as_path()]).unwrap();
+        assert_eq!(listed.places, [known]);
+        assert!(listed.left_out.has_more);
     }
 
     #[test]

@@ -125,6 +125,7 @@ pub fn main() -> ExitCode {
     if let Some(code) = compile::run_if_asked(std::env::args_os()) {
         return code;
     }
+    terminal::outlive_the_largest_file();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -120,26 +120,30 @@ fn unreachable_host(socket: &Path, error: &anyhow::Error) -> Failure {
     ))
 }
 
-async fn serve(host: LocalHost, tenant: TenantId, mut stop: Stop) -> Result<Exit, Failure> {
-    for (name, reason) in &host.tools().failures {
-        note!(
-            "{} {}: {}",
-            text::red("failed"),
-            text::plain_line(name, 200),
-            text::plain_lines(reason, 2_000, "  ")
-        );
-    }
+async fn serve(mut host: LocalHost, tenant: TenantId, mut stop: Stop) -> Result<Exit, Failure> {
     let mut serving = tokio::spawn(host.serve_stdio(tenant));
-    let ended = tokio::select! {
-        ended = &mut serving => {
-            // Other clients' processes go through this one.
-            tokio::select! {
-                () = host.until_alone() => {}
-                () = stop.wait() => {}
+    let mut is_loaded = false;
+    let ended = loop {
+        tokio::select! {
+            // Compiling may take long, and who the host is can be answered meanwhile.
+            loaded = until_loaded(&mut host), if !is_loaded => {
+                loaded?;
+                is_loaded = true;
+                print_failures(&host);
             }
-            Some(ended)
+            ended = &mut serving => {
+                tokio::select! {
+                    unneeded = until_unneeded(&mut host) => unneeded?,
+                    () = stop.wait() => {}
+                }
+                break Some(ended);
+            }
+            // Before it has loaded it was asked for nothing that it began.
+            () = stop.wait() => match is_loaded {
+                true => break None,
+                false => return Ok(Exit::Interrupted),
+            },
         }
-        () = stop.wait() => None,
     };
     tokio::select! {
         () = host.stop() => {}
@@ -156,6 +160,31 @@ async fn serve(host: LocalHost, tenant: TenantId, mut stop: Stop) -> Result<Exit
         Some(Err(error)) => Err(Failure::failed(format!(
             "serving ended unexpectedly: {error}"
         ))),
+    }
+}
+
+async fn until_loaded(host: &mut LocalHost) -> Result<(), Failure> {
+    let loaded = host.until_loaded().await;
+    loaded.map_err(|error| Failure::usage(format!("{error:#}")))
+}
+
+/// Resolves when nobody has use for the process whose own client has ended its side.
+async fn until_unneeded(host: &mut LocalHost) -> Result<(), Failure> {
+    // What is compiled is there at the next start, which a client that gave up on this one makes soon.
+    until_loaded(host).await?;
+    // Other clients' processes go through this one.
+    host.until_alone().await;
+    Ok(())
+}
+
+fn print_failures(host: &LocalHost) {
+    for (name, reason) in &host.tools().failures {
+        note!(
+            "{} {}: {}",
+            text::red("failed"),
+            text::plain_line(name, 200),
+            text::plain_lines(reason, 2_000, "  ")
+        );
     }
 }
 

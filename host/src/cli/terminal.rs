@@ -1,4 +1,4 @@
-//! What the command line tells the system of its terminal and its pipes.
+//! What the command line tells the system of its terminal, its pipes and its files.
 
 /// Forgets what was typed before a question was on the screen: a key meant for the shell must not
 /// answer it.
@@ -19,6 +19,13 @@ pub fn end_of_a_closed_pipe() {
     end_with_a_closed_pipe();
     // SAFETY: sends a signal to this thread.
     unsafe { libc::raise(libc::SIGPIPE) };
+}
+
+/// Has a write fail that would make a file larger than this process may, as one to a full disk does. By
+/// default it ends the process without a word.
+pub fn outlive_the_largest_file() {
+    // SAFETY: ignores one signal, which nothing of this process handles.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// While it lives, the terminal does not show what is typed, and no `^C`: it would break the line that

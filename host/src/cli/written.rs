@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::HostArgs;
 use crate::app::Serving;
 use crate::config::{Config, Overrides};
+use crate::paths::for_tenant;
 use crate::task::TenantId;
-use crate::wasm::place_for;
 
 /// Directories that `tool` may write: as it sees them, and where they are. Nothing where the host's
 /// data directory is not found, or is another host's.
@@ -22,7 +22,7 @@ pub fn directories(host: &HostArgs, tool: &str) -> Vec<(String, PathBuf)> {
         .flat_map(|(_, plugin)| plugin.written);
     directories
         .map(|(seen, path)| match &host.token {
-            None => (seen, place_for(&path, &TenantId::local())),
+            None => (seen, for_tenant(&path, TenantId::local().as_str()).0),
             // Whose token it is, only the host knows.
             Some(_) => (seen, path),
         })

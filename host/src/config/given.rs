@@ -9,6 +9,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use super::gift::{self, GivenAsk, GivenState, Methods};
+use crate::paths::Led;
 
 /// What an operator gives one plugin.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -91,6 +92,9 @@ pub struct GivenDirectory {
     /// What its files may take, bytes; None: as much as the disk has.
     #[serde(default, deserialize_with = "gift::directory_quota")]
     pub quota_bytes: Option<u64>,
+    /// Where the path led when it was checked.
+    #[serde(skip)]
+    pub led: Led,
 }
 
 /// Where HTTP requests may go.
@@ -129,9 +133,7 @@ pub enum PatternError {
 impl Given {
     /// Resolves relative directories against that of the configuration file.
     pub(super) fn relative_to(mut self, base: &Path) -> Given {
-        let asked = self.ask.iter_mut().flat_map(|ask| &mut ask.directories);
-        let asked = asked.map(|(_, directory)| directory);
-        for directory in self.directories.values_mut().chain(asked) {
+        for (_, directory) in self.all_directories() {
             directory.path = base.join(&directory.path);
         }
         for secret in self.secrets.values_mut() {
@@ -140,6 +142,13 @@ impl Given {
             }
         }
         self
+    }
+
+    /// Those that are given and those to be asked for, with their names.
+    pub(super) fn all_directories(&mut self) -> impl Iterator<Item = (&str, &mut GivenDirectory)> {
+        let asked = self.ask.iter_mut().flat_map(|ask| &mut ask.directories);
+        let all = self.directories.iter_mut().chain(asked);
+        all.map(|(name, directory)| (name.as_str(), directory))
     }
 
     /// A directory that is given and to be asked for, too.

@@ -1,26 +1,20 @@
 //! Which directories may not be given. None may lie in another that somebody may write: whoever writes
 //! the outer one can put a link in the place of the inner one, and so decide where another grant leads.
-//! And none may reach what is the host's own, which holds what is everybody's (I4) and says who is
+//! The same holds for the links on the way to one. And none may reach what is the host's own, which holds what is everybody's (I4) and says who is
 //! given what (I5). It looks where links lead, and reads no file.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::path::{Component, Path, PathBuf, absolute};
+use std::path::{Path, PathBuf};
 
-use super::{Given, GivenDirectory, SecretSource};
-
-/// What stands for the tenant's name in a path.
-const TENANT_PLACEHOLDER: &str = "{tenant}";
-
-/// How many links one path may lead through.
-const LINKS_MAX: u32 = 40;
+use super::{Given, SecretSource};
+use crate::paths::{Led, Route, for_tenant};
 
 /// A directory that may not be given.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refused<'a> {
-    pub plugin: &'a str,
-    pub name: &'a str,
+pub(super) struct Refused {
+    pub plugin: String,
+    pub name: String,
     pub message: String,
 }
 
@@ -32,95 +26,94 @@ pub(super) struct Places<'a> {
     pub plugin_dirs: &'a [PathBuf],
 }
 
-struct Directory<'a> {
-    plugin: &'a str,
-    name: &'a str,
-    given: &'a GivenDirectory,
-}
-
-/// The first that is found; `tenants` are the names that may stand for the placeholder.
-pub(super) fn find<'a>(
-    given: &'a BTreeMap<String, Given>,
+/// Refuses the first that is found, and notes of the others where they lead; `tenants` are the names
+/// that may stand for the placeholder.
+pub(super) fn check(
+    given: &mut BTreeMap<String, Given>,
     places: &Places,
     tenants: &[&str],
-) -> Option<Refused<'a>> {
-    let all: Vec<Directory> = given
-        .iter()
-        .flat_map(|(plugin, given)| {
-            let asked_for = given.ask.iter().flat_map(|ask| &ask.directories);
-            let directories = given.directories.iter().chain(asked_for);
-            directories.map(|(name, given)| Directory {
-                plugin,
-                name,
-                given,
-            })
-        })
-        .collect();
-    if all.is_empty() {
-        return None;
+) -> Result<(), Refused> {
+    if given
+        .values_mut()
+        .all(|given| given.all_directories().count() == 0)
+    {
+        return Ok(());
     }
     let own = Own::all(given, places);
-    let found = find_nested(&all, tenants).or_else(|| find_own(&all, &own, tenants));
-    found.map(|(directory, message)| Refused {
-        plugin: directory.plugin,
-        name: directory.name,
-        message,
-    })
+    let written = Written::of(given, tenants);
+    for (plugin, given) in given {
+        for (name, directory) in given.all_directories() {
+            let mut ends = Vec::new();
+            for path in paths(&directory.path, tenants) {
+                let route = Route::of(&path);
+                let found = written.find_around(name, &route);
+                let found = found.or_else(|| {
+                    let mut own = own.iter();
+                    own.find_map(|own| own.is_reached(name, &route.end, directory.write))
+                });
+                if let Some(message) = found {
+                    let (plugin, name) = (plugin.clone(), name.to_owned());
+                    return Err(Refused {
+                        plugin,
+                        name,
+                        message,
+                    });
+                }
+                ends.push((path, route.end));
+            }
+            directory.led = Led::new(ends);
+        }
+    }
+    Ok(())
 }
 
-fn find_nested<'a, 'b>(
-    all: &'b [Directory<'a>],
-    tenants: &[&str],
-) -> Option<(&'b Directory<'a>, String)> {
-    let places: Vec<PathBuf> = all.iter().map(|one| resolved(&one.given.path)).collect();
-    let all = || all.iter().zip(&places);
-    all().find_map(|(inner, place)| {
-        let mut written = all().filter(|(outer, _)| outer.given.write);
-        let (outer, _) = written.find(|(_, outer)| lies_in(place, outer, tenants))?;
-        let message = format!(
-            "the directory `{}` lies in `{}` of `{}`, which may be written: a tool there could put \
-             a link in its place; give one of them a place of its own",
-            inner.name, outer.name, outer.plugin
-        );
-        Some((inner, message))
-    })
+/// The path for each tenant.
+fn paths(path: &Path, tenants: &[&str]) -> Vec<PathBuf> {
+    match for_tenant(path, "") {
+        (path, false) => vec![path],
+        (_, true) => {
+            let each = tenants.iter();
+            each.map(|tenant| for_tenant(path, tenant).0).collect()
+        }
+    }
 }
 
-fn find_own<'a, 'b>(
-    all: &'b [Directory<'a>],
-    own: &[Own],
-    tenants: &[&str],
-) -> Option<(&'b Directory<'a>, String)> {
-    all.iter().find_map(|directory| {
-        let places = places_of(&directory.given.path, tenants);
-        let mut pairs = places
-            .iter()
-            .flat_map(|place| own.iter().map(move |own| (place, own)));
-        let (place, own) = pairs.find(|(place, own)| {
-            let reaches = own.path.starts_with(place) || place.starts_with(&own.path);
-            reaches && (directory.given.write || !own.may_be_read)
+/// Directories that may be written, with the words that name them.
+struct Written(HashMap<PathBuf, String>);
+
+impl Written {
+    fn of(given: &mut BTreeMap<String, Given>, tenants: &[&str]) -> Written {
+        let mut written = HashMap::new();
+        for (plugin, given) in given {
+            for (name, directory) in given.all_directories().filter(|(_, one)| one.write) {
+                let paths = paths(&directory.path, tenants).into_iter();
+                let ends = paths.map(|path| Route::of(&path).end);
+                written.extend(ends.map(|end| (end, format!("`{name}` of `{plugin}`"))));
+            }
+        }
+        Written(written)
+    }
+
+    /// What is wrong if the way leads through one of them: a tool there could put a link into it.
+    fn find_around(&self, name: &str, route: &Route) -> Option<String> {
+        let (place, outer) = route.passed.iter().find_map(|place| {
+            let outer = self.0.get(place.parent()?)?;
+            Some((place, outer))
         })?;
-        let relation = match (own.path == *place, own.path.starts_with(place)) {
-            (true, _) => "is",
-            (false, true) => "holds",
-            (false, false) => "lies in",
+        let what = match route.end.starts_with(place) {
+            true => format!("lies in {outer}"),
+            false => format!("is reached through {outer}"),
         };
-        let message = format!(
-            "the directory `{}` ({}) {relation} {} ({}), and {}; give it a place that is apart from \
-             the host's own",
-            directory.name,
-            place.display(),
-            own.what,
-            own.path.display(),
-            own.why
-        );
-        Some((directory, message))
-    })
+        Some(format!(
+            "the directory `{name}` {what}, which may be written: a tool there could put a link in its \
+             place; give one of them a place of its own"
+        ))
+    }
 }
 
 /// Something of the host's.
 struct Own {
-    path: PathBuf,
+    route: Route,
     what: String,
     /// What a tool that reaches it could do.
     why: &'static str,
@@ -131,8 +124,8 @@ impl Own {
     fn all(given: &BTreeMap<String, Given>, places: &Places) -> Vec<Own> {
         let mut all = Vec::new();
         let mut own = |path: &Path, what: &str, why, may_be_read| {
-            all.extend(with_links(path).into_iter().map(|path| Own {
-                path,
+            all.extend(with_links(path).into_iter().map(|route| Own {
+                route,
                 what: what.to_owned(),
                 why,
                 may_be_read,
@@ -157,86 +150,40 @@ impl Own {
         }
         all
     }
+
+    /// What is wrong if a directory reaches it.
+    fn is_reached(&self, name: &str, directory: &Path, write: bool) -> Option<String> {
+        let path = &self.route.end;
+        let relation = match (path == directory, path.starts_with(directory)) {
+            (true, _) => "is",
+            (false, true) => "holds",
+            (false, false) if directory.starts_with(path) => "lies in",
+            (false, false) => {
+                let mut passed = self.route.passed.iter();
+                passed.find(|place| write && place.starts_with(directory))?;
+                "holds a link on the way to"
+            }
+        };
+        (write || !self.may_be_read).then(|| {
+            format!(
+                "the directory `{name}` ({}) {relation} {} ({}), and {}; give it a place that is apart \
+                 from the host's own",
+                directory.display(),
+                self.what,
+                path.display(),
+                self.why
+            )
+        })
+    }
 }
 
 /// Where a path leads, and the links in there: a store on another disk, a plugin that is elsewhere.
-fn with_links(path: &Path) -> Vec<PathBuf> {
+fn with_links(path: &Path) -> Vec<Route> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-    std::iter::once(resolved(path))
-        .chain(links.map(|link| resolved(&link.path())))
+    std::iter::once(Route::of(path))
+        .chain(links.map(|link| Route::of(&link.path())))
         .collect()
-}
-
-/// Where a path leads, for each tenant.
-fn places_of(path: &Path, tenants: &[&str]) -> Vec<PathBuf> {
-    match path.to_str() {
-        Some(text) if text.contains(TENANT_PLACEHOLDER) => tenants
-            .iter()
-            .map(|tenant| resolved(Path::new(&text.replace(TENANT_PLACEHOLDER, tenant))))
-            .collect(),
-        _ => vec![resolved(path)],
-    }
-}
-
-/// The path without links and dots. What is not there yet has none, but a link to it.
-fn resolved(path: &Path) -> PathBuf {
-    // Only an empty path has no absolute form, and none is given.
-    let path = absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut done = PathBuf::from("/");
-    let mut links = 0;
-    let mut words = reversed(&path);
-    while let Some(word) = words.pop() {
-        if word == ".." {
-            done.pop();
-            continue;
-        }
-        done.push(word);
-        let Ok(target) = fs::read_link(&done) else {
-            continue;
-        };
-        links += 1;
-        if links > LINKS_MAX {
-            continue;
-        }
-        done.pop();
-        if target.is_absolute() {
-            done = PathBuf::from("/");
-        }
-        words.extend(reversed(&target));
-    }
-    done
-}
-
-/// The words of a path, the first one last.
-fn reversed(path: &Path) -> Vec<OsString> {
-    let words = path.components().rev();
-    words
-        .filter(|word| !matches!(word, Component::CurDir | Component::RootDir))
-        .map(|word| word.as_os_str().to_owned())
-        .collect()
-}
-
-/// Whether `inner` is somewhere below `outer`, by their words.
-fn lies_in(inner: &Path, outer: &Path, tenants: &[&str]) -> bool {
-    let (inner, outer) = (words(inner), words(outer));
-    let mut pairs = inner.iter().zip(&outer);
-    inner.len() > outer.len() && pairs.all(|(inner, outer)| may_be_one(inner, outer, tenants))
-}
-
-fn words(path: &Path) -> Vec<&OsStr> {
-    path.components().map(Component::as_os_str).collect()
-}
-
-fn may_be_one(one: &OsStr, other: &OsStr, tenants: &[&str]) -> bool {
-    let with = |word: &OsStr, tenant: &str| {
-        let word = word.to_string_lossy();
-        word.replace(TENANT_PLACEHOLDER, tenant)
-    };
-    one == other
-        || tenants
-            .iter()
-            .any(|tenant| with(one, tenant) == with(other, tenant))
 }
 
 #[cfg(test)]
@@ -244,45 +191,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_lies_in_another_by_its_words() {
-        let tenants = ["ada"];
+    fn a_directory_lies_in_another_by_where_they_are() {
         for (inner, outer, expected) in [
             ("/srv/a/b", "/srv/a", true),
             ("/srv/a/./b/../c/", "/srv/a", true),
             ("/srv/a", "/srv/a", false),
             ("/srv/a", "/srv/a/b", false),
             ("/srv/ab", "/srv/a", false),
-            ("/srv/a/../b", "/srv/a", false),
             ("work/out", "work", true),
             ("/srv/{tenant}/out", "/srv/{tenant}", true),
             ("/srv/ada/out", "/srv/{tenant}", true),
             ("/srv/x-{tenant}/out", "/srv/x-ada", true),
+            ("/srv/ada/out", "/srv/a{tenant}", true),
             ("/srv/shared/out", "/srv/{tenant}", false),
         ] {
-            let [inner, outer] = [inner, outer].map(|path| resolved(Path::new(path)));
-            let found = lies_in(&inner, &outer, &tenants);
-            assert_eq!(found, expected, "{inner:?} in {outer:?}");
-        }
-    }
-
-    #[test]
-    fn a_path_leads_where_its_links_do() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = fs::canonicalize(folder.path()).unwrap();
-        fs::create_dir_all(root.join("real/inner")).unwrap();
-        let link = |name: &str, target: &str| {
-            std::os::unix::fs::symlink(target, root.join(name)).unwrap();
-        };
-        link("up", "real/inner/..");
-        link("later", root.join("up/not/yet").to_str().unwrap());
-        link("round", "round");
-        for (path, expected) in [
-            ("up/inner", "real/inner"),
-            ("up/./inner/../other", "real/other"),
-            ("later/new", "real/not/yet/new"),
-            ("round/x", "round/x"),
-        ] {
-            assert_eq!(resolved(&root.join(path)), root.join(expected), "{path}");
+            let text = format!(
+                "directories.outer = {{ path = \"{outer}\", access = \"write\" }}\n\
+                 directories.inner = {{ path = \"{inner}\", access = \"read\" }}"
+            );
+            let given: Given = toml::from_str(&text).unwrap();
+            let places = Places {
+                configuration: Path::new("/etc/longshore.toml"),
+                data_dir: Path::new("/var/longshore"),
+                plugins_dir: Path::new("/usr/longshore"),
+                plugin_dirs: &[],
+            };
+            let mut given = BTreeMap::from([("a".to_owned(), given)]);
+            let refused = check(&mut given, &places, &["ada", "da"]).is_err();
+            assert_eq!(refused, expected, "{inner} in {outer}");
         }
     }
 }

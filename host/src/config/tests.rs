@@ -189,6 +189,64 @@ fn a_directory_in_one_that_may_be_written_is_refused_by_name() {
     }
 }
 
+#[test]
+fn no_directory_is_where_a_link_says_that_a_tool_could_make() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = std::fs::canonicalize(folder.path()).unwrap();
+    for directory in ["w/in", "real", "each"] {
+        std::fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    for (link, target) in [
+        ("inner", "w/in"),
+        ("outer", "w"),
+        ("w/away", "../real"),
+        ("twice", "w/away"),
+        ("each/ada", "../w/in"),
+        ("good", "real"),
+    ] {
+        std::os::unix::fs::symlink(target, root.join(link)).unwrap();
+    }
+    let parse = |writes: &str, reads: &str| {
+        let text = format!(
+            r#"
+            [[tenant]]
+            name = "ada"
+            token_sha256 = "{}"
+            [plugin.a.grants]
+            directories.work = {{ path = "{writes}", access = "write" }}
+            [plugin.b.grants]
+            {reads}
+            "#,
+            "0".repeat(64)
+        );
+        Config::parse(&text, &root.join("longshore.toml"), Overrides::default())
+    };
+    let reads =
+        |path: &str| format!("directories.out = {{ path = \"{path}\", access = \"read\" }}");
+    for writes in ["w", "outer"] {
+        for (path, expected) in [
+            ("inner", "lies in"),
+            ("outer/in", "lies in"),
+            ("each/{tenant}", "lies in"),
+            ("w/away", "is reached through"),
+            ("twice", "is reached through"),
+            ("w/in/../../real", "is reached through"),
+        ] {
+            let refused = parse(writes, &reads(path)).unwrap_err().to_string();
+            assert!(refused.contains(expected), "{path} in {writes}: {refused}");
+        }
+        let secret = r#"secrets.key = { file = "w/away/key", hosts = ["api.example.com"] }"#;
+        let refused = parse(writes, secret).unwrap_err().to_string();
+        assert!(
+            refused.contains("a link on the way to the secret"),
+            "{refused}"
+        );
+    }
+    let config = parse("w", &reads("good")).unwrap();
+    let led = &config.given["b"].directories["out"].led;
+    assert_eq!(led.away(&root.join("good")), Some(&*root.join("real")));
+}
+
 /// A directory `work` that is given at `path` beside the host's own places.
 fn giving(root: &Path, path: &str, access: &str) -> Result<Config, ConfigError> {
     let text = format!(

@@ -1,6 +1,7 @@
 //! One connection: what it does at the moment, which decides whether it may have to make room, and
 //! how it hears that it must. Which one must is decided in `connections`.
 
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use super::connections::{Crowded, Room};
@@ -38,6 +40,8 @@ struct Inner {
     doing: AtomicU64,
     /// Whether its client has yet to take what was written.
     is_writing: AtomicBool,
+    /// Whether the connection has answered nothing yet since it was last polled.
+    has_turn: AtomicBool,
     leaving: CancellationToken,
 }
 
@@ -67,6 +71,7 @@ impl Connection {
             opened: Instant::now(),
             doing: AtomicU64::new(0),
             is_writing: AtomicBool::new(false),
+            has_turn: AtomicBool::new(true),
             leaving: CancellationToken::new(),
         }))
     }
@@ -95,6 +100,24 @@ impl Connection {
         Noted {
             stream,
             connection: self.clone(),
+        }
+    }
+
+    /// What the connection does, with a turn each time it is polled.
+    pub async fn in_turns<F: Future>(&self, mut serving: Pin<&mut F>) -> F::Output {
+        poll_fn(|context| {
+            self.0.has_turn.store(true, Ordering::Relaxed);
+            serving.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Waits for the connection's next turn when this one was used: of requests that were sent at
+    /// once each is answered after what other connections sent meanwhile.
+    pub async fn turn(&self) {
+        if !self.0.has_turn.swap(false, Ordering::Relaxed) {
+            yield_now().await;
+            self.0.has_turn.store(false, Ordering::Relaxed);
         }
     }
 

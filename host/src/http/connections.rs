@@ -256,6 +256,8 @@ impl Open {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use futures_util::FutureExt;
     use tokio::io::AsyncWriteExt;
 
@@ -368,6 +370,32 @@ mod tests {
         let open = room.lock();
         assert_eq!(open.most_awaited(None), Some(nobodys.number()));
         assert_eq!(open.most_awaited(Some(&tenant("a"))), None);
+    }
+
+    #[tokio::test]
+    async fn requests_that_were_sent_at_once_take_turns_with_those_of_other_connections() {
+        let room = room(100, 100);
+        let answered = Arc::new(Mutex::new(String::new()));
+        let serving = ["a", "b"].map(|name| {
+            let connection = room.enter();
+            let answered = Arc::clone(&answered);
+            tokio::spawn(async move {
+                let all = pin!(async {
+                    for _ in 0..3 {
+                        connection.turn().await;
+                        answered.lock().unwrap().push_str(name);
+                    }
+                });
+                connection.in_turns(all).await;
+            })
+        });
+        for serving in serving {
+            serving.await.unwrap();
+        }
+        let answered = answered.lock().unwrap();
+        for turn in answered.as_bytes().chunks(2) {
+            assert!(matches!(turn, b"ab" | b"ba"), "{answered}");
+        }
     }
 
     #[test]

@@ -5,9 +5,11 @@ use std::net::IpAddr;
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, ORIGIN};
+use http::header::{
+    ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, ORIGIN, TRANSFER_ENCODING,
+};
 use http::uri::Authority;
-use http::{HeaderMap, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::timeout;
 
@@ -34,10 +36,7 @@ pub fn check_host(headers: &HeaderMap, uri: &Uri, options: &HttpOptions) -> Resu
         .map(Authority::as_str)
         .or_else(|| headers.get(HOST).and_then(|host| host.to_str().ok()))
         .unwrap_or_default();
-    // Of `a@b` some readers take one for the host and some the other; RFC 9110, 7.2 has no user.
-    let authority = named.parse::<Authority>().ok();
-    let authority = authority.filter(|_| !named.contains('@'));
-    let is_allowed = authority.is_some_and(|authority| {
+    let is_allowed = authority(named).is_some_and(|authority| {
         is_loopback(authority.host())
             || options.allowed_hosts.iter().any(|allowed| {
                 allowed.eq_ignore_ascii_case(authority.as_str())
@@ -66,8 +65,7 @@ pub fn check_origin(headers: &HeaderMap, options: &HttpOptions) -> Result<(), Tu
         let is_local = origin
             .split_once("://")
             .filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
-            .filter(|(_, rest)| !rest.contains('@'))
-            .and_then(|(_, rest)| rest.parse::<Authority>().ok())
+            .and_then(|(_, rest)| authority(rest))
             .is_some_and(|authority| is_loopback(authority.host()));
         let is_allowed = options
             .allowed_origins
@@ -87,6 +85,21 @@ pub fn check_origin(headers: &HeaderMap, options: &HttpOptions) -> Result<(), Tu
     Ok(())
 }
 
+/// Where the body of a request ends is read in one way only: by its length, or in chunks. Another
+/// coding before the chunks, or chunks twice, would be left in the body (RFC 9112, 6.1).
+pub fn check_framing(headers: &HeaderMap) -> Result<(), TurnedAway> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(coding), None) if is_chunked(coding) => Ok(()),
+        _ => Err(TurnedAway::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "of all transfer codings only `Transfer-Encoding: chunked` is read, once",
+        )),
+    }
+}
+
 /// A body is read as it was sent: one that would have to be decoded first could grow without bound.
 pub fn check_content(headers: &HeaderMap) -> Result<(), TurnedAway> {
     for value in headers.get_all(CONTENT_ENCODING) {
@@ -102,9 +115,14 @@ pub fn check_content(headers: &HeaderMap) -> Result<(), TurnedAway> {
             ));
         }
     }
-    let sent = headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let sent = types.next().and_then(|value| value.to_str().ok());
+    if types.next().is_some() {
+        return Err(TurnedAway::new(
+            StatusCode::BAD_REQUEST,
+            "a request has one Content-Type header",
+        ));
+    }
     let media_type = sent.and_then(|value| value.split(';').next());
     if media_type.is_some_and(|text| text.trim().eq_ignore_ascii_case("application/json")) {
         Ok(())
@@ -225,6 +243,16 @@ async fn discard(mut body: Body) {
     }
 }
 
+/// A host and perhaps its port, which all readers tell apart alike: of `a@b` some take one for the host
+/// and some the other, and of `[::1]b` as well. RFC 9110, 7.2 has no user.
+fn authority(text: &str) -> Option<Authority> {
+    let authority: Authority = text.parse().ok()?;
+    let port = text.strip_prefix(authority.host())?;
+    let is_port = |port: &str| port.bytes().all(|b| b.is_ascii_digit());
+    let is_plain = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
+    is_plain.then_some(authority)
+}
+
 fn is_loopback(host: &str) -> bool {
     let address = host
         .strip_prefix('[')
@@ -290,6 +318,11 @@ mod tests {
             "user@127.0.0.1:4000",
             "user:secret@tools.example.com",
             "localhost@evil.example.com",
+            "[::1]evil",
+            "[::1]evil:80",
+            "[::1].evil.example.com",
+            "[::1]:80evil",
+            "localhost:evil",
             "a b",
         ] {
             assert!(!check(host), "{host}");
@@ -323,6 +356,9 @@ mod tests {
             "http://localhost.evil.example.com",
             "file://localhost",
             "http://user@localhost",
+            "http://[::1]evil",
+            "http://[::1].evil.example.com",
+            "http://localhost:evil",
             "http://app.example.com",
             "https://app.example.com:8443",
         ] {
@@ -344,6 +380,31 @@ mod tests {
             assert_eq!(check_content(&headers).is_ok(), fits, "{value}");
         }
         assert!(check_content(&HeaderMap::new()).is_err());
+        let mut twice = with(CONTENT_TYPE, "application/json");
+        twice.append(CONTENT_TYPE, "text/plain".parse().unwrap());
+        let refused = check_content(&twice).unwrap_err();
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    }
+
+    #[test]
+    fn a_body_comes_in_chunks_and_in_no_other_coding() {
+        for (values, fits) in [
+            (&[][..], true),
+            (&["chunked"], true),
+            (&["Chunked"], true),
+            (&["gzip, chunked"], false),
+            (&["chunked, chunked"], false),
+            (&["chunked", "chunked"], false),
+            (&["identity", "chunked"], false),
+            (&["gzip"], false),
+            (&[""], false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(TRANSFER_ENCODING, value.parse().unwrap());
+            }
+            assert_eq!(check_framing(&headers).is_ok(), fits, "{values:?}");
+        }
     }
 
     #[test]

@@ -104,11 +104,14 @@ async fn connection(
         let busy = connection.begin();
         request.extensions_mut().insert(connection.clone());
         let answer = router.call(request);
-        async { Ok::<_, Infallible>(answer.await?.map(|body| Answer::new(body, busy))) }
+        async {
+            connection.turn().await;
+            Ok::<_, Infallible>(answer.await?.map(|body| Answer::new(body, busy)))
+        }
     });
     let mut serving = pin!(server.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
-        ended = serving.as_mut() => ended,
+        ended = connection.in_turns(serving.as_mut()) => ended,
         () = connection.leaving() => {
             if !connection.is_busy() {
                 return;

@@ -90,6 +90,7 @@ impl Gate {
         let (mut head, body) = request.into_parts();
         guard::check_host(&head.headers, &head.uri, &self.options)?;
         guard::check_origin(&head.headers, &self.options)?;
+        guard::check_framing(&head.headers)?;
         let tenant = self.authenticator.tenant(&head.headers)?;
         let connection = head.extensions.remove::<Connection>();
         let connection = connection.expect("the listener says whose connection a request is on");
@@ -201,8 +202,10 @@ fn refuse(turned_away: TurnedAway) -> Response {
         StatusCode::UNAUTHORIZED => (WWW_AUTHENTICATE, "Bearer"),
         // RFC 9110, 15.5.16: what would be taken.
         StatusCode::UNSUPPORTED_MEDIA_TYPE => (ACCEPT_ENCODING, "identity"),
-        // Its connection is another's from now on.
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => (CONNECTION, "close"),
+        // Its connection is another's from now on, or nobody can say where its body ends.
+        StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::REQUEST_TIMEOUT
+        | StatusCode::NOT_IMPLEMENTED => (CONNECTION, "close"),
         _ => return response,
     };
     response

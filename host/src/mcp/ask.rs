@@ -12,7 +12,7 @@ use super::call::{self, Answering};
 use super::envelope::Request;
 use super::error::{Refusal, shortened};
 use super::json::{parse, text_of};
-use super::request_state::Sealer;
+use super::request_state::{ArgumentsDigest, Sealer};
 use super::tell::hear;
 use super::{Method, Output, members, tasks};
 use crate::service::{AskRequest, Service, Subject, Wanted};
@@ -26,7 +26,8 @@ pub async fn ask(
     can_stream: bool,
 ) -> Result<Output, Refusal> {
     let (wanted, name, arguments) = read_wanted(request)?;
-    let answering = Answering::new(service, sealer, tenant, request, name, arguments);
+    let digest = ArgumentsDigest::of(&arguments);
+    let answering = Answering::new(service, sealer, tenant, request, name, digest);
     let earlier = answering.earlier(request).await?;
     let (listener, heard) = hear(&request.client, can_stream);
     let started = service

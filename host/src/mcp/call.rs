@@ -7,21 +7,25 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
 use http::HeaderMap;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::client::Client;
 use super::envelope::Request;
 use super::error::Refusal;
-use super::json::text_of;
+use super::json::{has_few_parts, text_of};
 use super::notice::{Notice, Told};
-use super::request_state::{Binding, Sealer};
+use super::request_state::{ArgumentsDigest, Binding, Sealer};
 use super::tell::{Course, Meter, Next, hear, write_message};
 use super::wire::{self, Object};
 use super::{Method, Output, RequestId, headers as mirrored, members, tasks};
-use crate::service::{CallError, CallRequest, Earlier, Message, PendingCall, Reply, Service};
-use crate::task::{CallResult, TenantId};
+use crate::service::{
+    CallError, CallRequest, Earlier, Message, PendingCall, Place, Reply, Service,
+};
+use crate::task::{CallResult, Progress, TenantId};
 
 /// How long a call with a progress token may stay silent before its stream begins. A call that is
 /// answered sooner gets a plain response, and an error its HTTP status.
@@ -40,7 +44,7 @@ pub struct Answering {
     notice: Notice,
     /// The tool, the prompt or the resource.
     tool: String,
-    arguments: Map<String, Value>,
+    arguments: ArgumentsDigest,
     tenant: TenantId,
 }
 
@@ -53,20 +57,25 @@ pub async fn call(
     can_stream: bool,
 ) -> Result<Output, Refusal> {
     let tool = read_name(request)?;
-    let arguments = read_arguments(request)?;
+    let Given {
+        arguments,
+        digest,
+        place,
+    } = read_arguments(service, tenant, request).await?;
     if let Some(headers) = headers
         && let Some(tool) = service.tools().tools.get(&tool)
     {
         mirrored::check_params(headers, &tool.header_params, &arguments)?;
     }
-    let answering = Answering::new(service, sealer, tenant, request, tool, arguments);
+    let answering = Answering::new(service, sealer, tenant, request, tool, digest);
     let earlier = answering.earlier(request).await?;
     let (listener, heard) = hear(&request.client, can_stream);
     let started = service
         .call(CallRequest {
             tenant: tenant.clone(),
             tool: answering.tool.clone(),
-            arguments: answering.arguments.clone(),
+            arguments,
+            place,
             abilities: request.client.abilities,
             takes_tasks: request.client.takes_tasks,
             earlier,
@@ -112,11 +121,46 @@ fn read_name(request: &Request) -> Result<String, Refusal> {
     Ok(name.into_owned())
 }
 
-fn read_arguments(request: &Request) -> Result<Map<String, Value>, Refusal> {
-    let Some(raw) = request.params.arguments else {
-        return Ok(Map::new());
+/// A call's arguments as they are read.
+struct Given {
+    arguments: Map<String, Value>,
+    digest: ArgumentsDigest,
+    /// Where they have many parts.
+    place: Option<Place>,
+}
+
+impl Given {
+    fn read(raw: Option<&RawValue>, place: Option<Place>) -> Result<Given, Refusal> {
+        let arguments = match raw {
+            Some(raw) => members::read(raw, "params.arguments").map_err(Refusal::InvalidParams)?,
+            None => Map::new(),
+        };
+        Ok(Given {
+            digest: ArgumentsDigest::of(&arguments),
+            arguments,
+            place,
+        })
+    }
+}
+
+/// Reads arguments of many parts away from the threads that answer, in their tenant's turn (I4, I6).
+async fn read_arguments(
+    service: &Service,
+    tenant: &TenantId,
+    request: &Request<'_>,
+) -> Result<Given, Refusal> {
+    let many = request.params.arguments;
+    let Some(raw) = many.filter(|raw| !has_few_parts(raw.get().as_bytes())) else {
+        return Given::read(request.params.arguments, None);
     };
-    members::read(raw, "params.arguments").map_err(Refusal::InvalidParams)
+    let place = service.place_to_read(tenant).await;
+    let raw = raw.to_owned();
+    // The place is kept also when the client has gone meanwhile.
+    let read = spawn_blocking(move || Given::read(Some(&raw), Some(place)));
+    read.await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "arguments could not be read");
+        Err(CallError::unreadable().into())
+    })
 }
 
 impl Answering {
@@ -127,7 +171,7 @@ impl Answering {
         tenant: &TenantId,
         request: &Request,
         tool: String,
-        arguments: Map<String, Value>,
+        arguments: ArgumentsDigest,
     ) -> Answering {
         Answering {
             service: service.clone(),
@@ -265,7 +309,7 @@ async fn answer_with_progress(
 /// A call's stream under way.
 struct CallStream {
     answering: Answering,
-    course: Course<Result<Reply, CallError>>,
+    course: Course<'static, Result<Reply, CallError>>,
     /// What came before the stream began, until it is told.
     first: Option<Next<Result<Reply, CallError>>>,
     meter: Meter,
@@ -277,25 +321,28 @@ impl CallStream {
         if self.is_over {
             return None;
         }
-        if let Some(words) = self.answering.notice.take() {
-            let message = self.meter.tell(None, None, &words);
-            return Some((message, self));
-        }
-        let next = match self.first.take() {
-            Some(first) => first,
-            None => self.course.next().await,
-        };
-        let message = match next {
-            Next::Progress(progress) => {
-                self.meter
-                    .tell(progress.done, progress.total, &progress.message)
+        let message = loop {
+            if let Some(words) = self.answering.notice.take() {
+                break self.meter.tell(None, None, &words);
             }
-            Next::Message(message) => write_message(&message),
-            Next::Reply(reply) => {
-                self.is_over = true;
-                match self.answering.message(reply).await {
-                    Ok(message) => message,
-                    Err(refusal) => wire::failure(Some(&self.answering.id), &refusal.face()),
+            let next = match self.first.take() {
+                Some(first) => first,
+                None => self.course.next().await,
+            };
+            match next {
+                Next::Progress(None) => {}
+                Next::Progress(Some(Progress {
+                    message,
+                    done,
+                    total,
+                })) => break self.meter.tell(done, total, &message),
+                Next::Message(message) => break write_message(&message),
+                Next::Reply(reply) => {
+                    self.is_over = true;
+                    break match self.answering.message(reply).await {
+                        Ok(message) => message,
+                        Err(refusal) => wire::failure(Some(&self.answering.id), &refusal.face()),
+                    };
                 }
             }
         };

@@ -4,6 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 
 use super::*;
+use crate::harm::{changed, changes, count_taken, edited, edits};
 use crate::task::Abilities;
 
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
@@ -334,19 +335,77 @@ fn headers_have_to_say_what_the_body_says() {
 "###);
 }
 
+/// Requests as clients send them, of every method that has parameters of its own.
+fn requests() -> Vec<String> {
+    let of = |method: &str, params: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{params}"_meta":{{
+                "io.modelcontextprotocol/protocolVersion":"2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities":{{"elicitation":{{"form":{{}}}},"extensions":{{"io.modelcontextprotocol/tasks":{{}}}}}},
+                "io.modelcontextprotocol/logLevel":"debug","progressToken":"p",
+                "traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}}}}}"#
+        )
+    };
+    vec![
+        of("server/discover", ""),
+        of("tools/list", r#""cursor":"tool","#),
+        of(
+            "tools/call",
+            r#""name":"gr\u00e9et","arguments":{"a":[1,{"b":null}]},"inputResponses":{"go":{"action":"accept","content":{"ok":true}}},"requestState":"abc","#,
+        ),
+        of("tasks/get", r#""taskId":"x","#),
+        of("tasks/cancel", r#""taskId":"x","#),
+        of("tasks/update", r#""taskId":"x","inputResponses":{"go":{"action":"decline"}},"#),
+        of("resources/read", r#""uri":"world://text","#),
+        of("prompts/get", r#""name":"greet","arguments":{"name":"ada"},"#),
+        of(
+            "completion/complete",
+            r#""ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"name","value":"a"},"context":{"arguments":{}},"#,
+        ),
+        of("subscriptions/listen", r#""notifications":{"toolsListChanged":true},"#),
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#.into(),
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}"#.into(),
+    ]
+}
+
+const WORDS: &[&str] = &[
+    "2.0",
+    "id",
+    "method",
+    "params",
+    "_meta",
+    "name",
+    "uri",
+    "taskId",
+    "tools/call",
+    "resources/read",
+    "notifications/cancelled",
+    "2026-07-28",
+    "io.modelcontextprotocol/protocolVersion",
+    "io.modelcontextprotocol/clientCapabilities",
+];
+
+#[test]
+fn harm_to_a_message_gets_past_the_first_look() {
+    let harm = (prop::sample::select(requests()), changes(WORDS));
+    let taken = count_taken(harm, |(message, changes)| {
+        let whole: serde_json::Value = serde_json::from_str(&message).unwrap();
+        read(changed(&whole, &changes).to_string().as_bytes(), None).is_ok()
+    });
+    assert!((60..240).contains(&taken), "{taken}");
+}
+
 proptest! {
     #[test]
     fn whatever_comes_is_a_request_or_refused_in_words(
         noise: Vec<u8>,
+        message in prop::sample::select(requests()),
+        changes in changes(WORDS),
         edits in edits(),
-        call: bool,
     ) {
-        let message = match call {
-            true => r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{META,"name":"a"}}"#,
-            false => r#"{"id":"\u00e9","params":{"taskId":"x",META},"method":"tasks/get","jsonrpc":"2.0"}"#,
-        };
-        let harmed = edited(whole(message).as_bytes(), &edits);
-        for body in [&noise, &harmed] {
+        let whole: serde_json::Value = serde_json::from_str(&message).unwrap();
+        let other = changed(&whole, &changes).to_string();
+        for body in [&noise, &edited(message.as_bytes(), &edits), &edited(other.as_bytes(), &edits)] {
             let _ = Head::read(body);
             let _ = is_handshake(body);
             match read(body, None) {
@@ -369,44 +428,46 @@ proptest! {
             }
         }
     }
-}
 
-/// Places in a message, each with what is put there and how much is taken away.
-fn edits() -> impl Strategy<Value = Vec<(prop::sample::Index, usize, Vec<u8>)>> {
-    let piece = prop_oneof![
-        prop::sample::select(vec![
-            "{",
-            "}",
-            "[",
-            "]",
-            "\"",
-            ",",
-            ":",
-            "null",
-            "1e9",
-            "-",
-            "\\u0000",
-            "\\ud800",
-            "\"id\":2,",
-            "\"params\":{},",
-            "\"method\":\"tools/list\",",
-            "\"_meta\":{},",
-            " ",
-            "\u{feff}",
-        ])
-        .prop_map(|text| text.as_bytes().to_vec()),
-        prop::collection::vec(any::<u8>(), 0..4),
-        (1_usize..150).prop_map(|depth| vec![b'['; depth]),
-    ];
-    prop::collection::vec((any::<prop::sample::Index>(), 0_usize..4, piece), 0..4)
-}
-
-fn edited(message: &[u8], edits: &[(prop::sample::Index, usize, Vec<u8>)]) -> Vec<u8> {
-    let mut bytes = message.to_vec();
-    for (at, taken, put) in edits {
-        let at = at.index(bytes.len() + 1);
-        let end = (at + taken).min(bytes.len());
-        bytes.splice(at..end, put.iter().copied());
+    /// Whoever routes by the headers sees what is executed.
+    #[test]
+    fn a_message_that_is_taken_is_what_its_headers_say(
+        message in prop::sample::select(requests()),
+        changes in changes(WORDS),
+        said in prop::sample::select(requests()),
+        edits in edits(),
+    ) {
+        let whole: serde_json::Value = serde_json::from_str(&message).unwrap();
+        let body = changed(&whole, &changes).to_string();
+        // Half of the time they are of the message itself, so that more than a few are taken.
+        let said: serde_json::Value = serde_json::from_str(if edits.len() % 2 == 0 { &message } else { &said }).unwrap();
+        let params = &said["params"];
+        let name = params["name"].as_str().or(params["uri"].as_str()).or(params["taskId"].as_str());
+        let version = params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str();
+        let mut headers = HeaderMap::new();
+        for (header, value) in [
+            ("mcp-method", said["method"].as_str()),
+            ("mcp-protocol-version", version),
+            ("mcp-name", name),
+        ] {
+            let value = headers::encode(value.unwrap_or_default()).into_owned();
+            let edited = match edits.len() {
+                0 | 1 => value.into_bytes(),
+                _ => edited(value.as_bytes(), &edits[1..]),
+            };
+            if let Ok(value) = HeaderValue::from_bytes(&edited) {
+                headers.append(header, value);
+            }
+        }
+        if let Ok(Some(request)) = read(body.as_bytes(), Some(&headers)) {
+            let value = |name: &str| headers[name].to_str().unwrap().trim();
+            prop_assert_eq!(value("mcp-method"), request.method.as_str());
+            prop_assert_eq!(value("mcp-protocol-version"), "2026-07-28");
+            let named = request.params.name.or(request.params.uri).and_then(text_of);
+            let is_named = matches!(request.method, Method::ToolsCall | Method::PromptsGet);
+            if let (true, Some(named)) = (is_named, named) {
+                prop_assert_eq!(headers::decode("Mcp-Name", value("mcp-name")).unwrap(), named);
+            }
+        }
     }
-    bytes
 }

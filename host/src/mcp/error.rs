@@ -81,6 +81,17 @@ impl Refusal {
         Refusal::NotARequest("the line is longer than a message may be".to_owned())
     }
 
+    pub fn many_in_batch() -> Refusal {
+        let what = "it has too many values for a batch; send this message on its own";
+        Refusal::InvalidParams(what.to_owned())
+    }
+
+    /// Sent without an id: an answer under its own would be taken for that of the other request.
+    pub fn same_id() -> Refusal {
+        let what = "a request with the same `id` is not answered yet";
+        Refusal::NotARequest(what.to_owned())
+    }
+
     /// What the client sees. Errors of the envelope have HTTP statuses of their own; once a request
     /// has been understood the answer is 200, because common clients read an error's body only then.
     pub fn face(&self) -> Face {

@@ -184,7 +184,7 @@ fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusa
 }
 
 /// Encodes what a header cannot carry as it is.
-fn encode(value: &str) -> Cow<'_, str> {
+pub(super) fn encode(value: &str) -> Cow<'_, str> {
     let is_plain = value.bytes().all(|b| matches!(b, b' '..=b'~' | b'\t'))
         && value.trim_ascii() == value
         && !(value.starts_with("=?base64?") && value.ends_with("?="));
@@ -196,7 +196,7 @@ fn encode(value: &str) -> Cow<'_, str> {
 }
 
 /// Decodes `=?base64?…?=` ("Value Encoding"); anything else stands for itself.
-fn decode<'a>(name: &str, value: &'a str) -> Result<Cow<'a, str>, Refusal> {
+pub(super) fn decode<'a>(name: &str, value: &'a str) -> Result<Cow<'a, str>, Refusal> {
     let encoded = value
         .strip_prefix("=?base64?")
         .and_then(|rest| rest.strip_suffix("?="));
@@ -217,8 +217,11 @@ fn decode<'a>(name: &str, value: &'a str) -> Result<Cow<'a, str>, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
+
+    use super::*;
+    use crate::harm::{edited, edits};
 
     fn decoded(value: &str) -> Result<String, String> {
         decode("Mcp-Name", value)
@@ -244,11 +247,65 @@ mod tests {
         }
     }
 
-    proptest::proptest! {
+    fn any_scalar() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            any::<String>().prop_map(Value::from),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            (-9_i64..9).prop_map(Value::from),
+        ]
+    }
+
+    proptest! {
         #[test]
-        fn any_value_decodes_or_is_refused(value: String, inside: String) {
+        fn any_value_decodes_or_is_refused(value: String, inside: String, edits in edits()) {
             let _ = decoded(&value);
             let _ = decoded(&format!("=?base64?{inside}?="));
+            let harmed = edited(encode(&value).as_bytes(), &edits);
+            let _ = decoded(&String::from_utf8_lossy(&harmed));
+        }
+
+        /// What it is told to send, a client can send, and it arrives.
+        #[test]
+        fn any_value_travels_in_a_header(value: String) {
+            let header = http::HeaderValue::from_str(&encode(&value)).unwrap();
+            let mut headers = HeaderMap::new();
+            headers.insert(NAME, header);
+            prop_assert_eq!(decoded(one(&headers, NAME).unwrap().unwrap()), Ok(value));
+        }
+
+        /// A parameter's header is taken when it says what the body says, and only then.
+        #[test]
+        fn a_parameter_is_what_its_header_says(
+            value in any_scalar(),
+            other in any_scalar(),
+            edits in edits(),
+        ) {
+            let text = |value: &Value| match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let params = [HeaderParam { header: "At".to_owned(), path: vec!["a".to_owned(), "b".to_owned()] }];
+            let arguments = json!({"a": {"b": value}});
+            let check = |sent: &[u8]| {
+                let mut headers = HeaderMap::new();
+                headers.insert("mcp-param-at", http::HeaderValue::from_bytes(sent).ok()?);
+                check_params(&headers, &params, arguments.as_object()?).ok()?;
+                let sent = headers["mcp-param-at"].to_str().ok()?.trim_matches([' ', '\t']);
+                decoded(sent).ok()
+            };
+            let own = encode(&text(&value)).into_owned();
+            if !value.is_null() {
+                prop_assert_eq!(check(own.as_bytes()), Some(text(&value)));
+            }
+            for sent in [edited(own.as_bytes(), &edits), encode(&text(&other)).as_bytes().to_vec()] {
+                if let Some(said) = check(&sent) {
+                    let is_number = value.as_f64().is_some() && said.parse() == Ok(value.as_f64().unwrap());
+                    prop_assert!(said == text(&value) || is_number, "{said} for {value}");
+                }
+            }
         }
     }
 

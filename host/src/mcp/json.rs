@@ -11,6 +11,9 @@ use super::error::Refusal;
 /// How deep a message may nest. serde_json gives up at 128, but only where it builds values.
 const DEPTH_MAX: usize = 100;
 
+/// More values than this are many. A check of no more is quick by [`crate::schema`]'s own measure.
+const PARTS_FEW: usize = 200;
+
 /// Ids and progress tokens are sent back with every message of a stream.
 pub const TOKEN_MAX_BYTES: usize = 1024;
 
@@ -78,6 +81,23 @@ pub fn present<'de, D: Deserializer<'de>>(
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
+/// Whether JSON is read and checked in no time. What has many parts takes up to a hundred times its
+/// bytes when it is read.
+pub fn has_few_parts(json: &[u8]) -> bool {
+    has_parts_at_most(json, PARTS_FEW)
+}
+
+/// Whether there are no more than `max` values in it.
+pub fn has_parts_at_most(json: &[u8], max: usize) -> bool {
+    let begins_one = |byte: &u8| matches!(byte, b',' | b'{' | b'[');
+    // As below: commas in texts count only where there are many.
+    json.iter().filter(|byte| begins_one(byte)).count() < max
+        || outside_texts(json)
+            .filter(begins_one)
+            .nth(max - 1)
+            .is_none()
+}
+
 fn is_deeper_than(json: &[u8], max: usize) -> bool {
     // Most messages open too few brackets in all, and counting is many bytes at a time.
     let opening = json.iter().filter(|byte| matches!(byte, b'{' | b'['));
@@ -85,23 +105,45 @@ fn is_deeper_than(json: &[u8], max: usize) -> bool {
         return false;
     }
     let mut depth = 0usize;
-    let mut is_string = false;
-    let mut bytes = json.iter();
-    while let Some(byte) = bytes.next() {
+    outside_texts(json).any(|byte| {
         match byte {
-            b'\\' if is_string => {
-                bytes.next();
-            }
-            b'"' => is_string = !is_string,
-            b'{' | b'[' if !is_string => {
-                depth += 1;
-                if depth > max {
-                    return true;
-                }
-            }
-            b'}' | b']' if !is_string => depth = depth.saturating_sub(1),
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
             _ => {}
         }
+        depth > max
+    })
+}
+
+/// The bytes that are part of no string.
+fn outside_texts(json: &[u8]) -> impl Iterator<Item = u8> {
+    let mut is_text = false;
+    let mut bytes = json.iter();
+    std::iter::from_fn(move || {
+        loop {
+            match *bytes.next()? {
+                b'\\' if is_text => {
+                    bytes.next();
+                }
+                b'"' => is_text = !is_text,
+                byte if !is_text => return Some(byte),
+                _ => {}
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_texts_is_no_part() {
+        let text = serde_json::to_string(&",{[\\\"".repeat(PARTS_FEW)).unwrap();
+        assert!(has_few_parts(text.as_bytes()));
+        let few = format!("[{}]", vec![&*text; PARTS_FEW - 1].join(","));
+        assert!(has_few_parts(few.as_bytes()));
+        let many = format!("[{}]", vec![&*text; PARTS_FEW].join(","));
+        assert!(!has_few_parts(many.as_bytes()));
     }
-    false
 }

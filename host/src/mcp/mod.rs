@@ -245,6 +245,10 @@ impl Parts {
         can_stream: bool,
     ) -> Result<Output, Refusal> {
         let service = &self.service;
+        // Who the host is does not depend on its plugins.
+        if request.method != Method::Discover {
+            service.until_loaded().await;
+        }
         match request.method {
             Method::Discover => Ok(discover::discover(request)),
             Method::ToolsList => self.lists.tools.answer(service.tools(), request),

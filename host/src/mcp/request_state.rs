@@ -32,7 +32,7 @@ const STATE_MAX_BYTES: usize = 16 * 1024;
 pub const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
 /// Changes whenever the sealed form does, so that an old state is refused and not misread.
-const FORM: &[u8] = b"longshore requestState 2";
+const FORM: &[u8] = b"longshore requestState 3";
 
 const NONCE_BYTES: usize = 24;
 
@@ -52,7 +52,18 @@ pub struct Binding<'a> {
     pub tenant: &'a TenantId,
     pub method: &'static str,
     pub tool: &'a str,
-    pub arguments: &'a Map<String, Value>,
+    pub arguments: &'a ArgumentsDigest,
+}
+
+/// Arguments as a call is bound to them: equal for equal ones, in whatever order their keys stand.
+pub struct ArgumentsDigest([u8; 32]);
+
+impl ArgumentsDigest {
+    pub fn of(arguments: &Map<String, Value>) -> ArgumentsDigest {
+        let mut hash = Sha256::new();
+        hash_object(&mut hash, arguments);
+        ArgumentsDigest(hash.finalize().into())
+    }
 }
 
 impl Sealer {
@@ -186,7 +197,7 @@ impl Binding<'_> {
         ] {
             hash_part(&mut hash, part);
         }
-        hash_object(&mut hash, self.arguments);
+        hash_part(&mut hash, &self.arguments.0);
         hash.finalize().into()
     }
 }

@@ -35,9 +35,9 @@ fn seal(sealer: &Sealer, binding: &Binding) -> String {
     sealer.close(binding, &content.encode())
 }
 
-fn arguments(value: Value) -> Map<String, Value> {
+fn arguments(value: Value) -> ArgumentsDigest {
     match value {
-        Value::Object(members) => members,
+        Value::Object(members) => ArgumentsDigest::of(&members),
         other => panic!("{other} is no object"),
     }
 }
@@ -68,7 +68,7 @@ fn a_state_comes_back_whole_for_the_same_call() {
     let tenant = TenantId::local();
     let first = arguments(json!({"b": [1, {"y": 2, "x": null}], "a": "text"}));
     // The same arguments, written in another order.
-    let again: Map<String, Value> = first.clone().into_iter().rev().collect();
+    let again = arguments(json!({"a": "text", "b": [1, {"x": null, "y": 2}]}));
     let binding = |arguments| Binding {
         tenant: &tenant,
         method: "tools/call",
@@ -137,7 +137,7 @@ fn a_state_of_another_tenant_tool_call_or_key_is_refused() {
 #[test]
 fn a_state_with_any_letter_changed_added_or_missing_is_refused() {
     let (sealer, _) = sealer();
-    let (tenant, none) = (TenantId::local(), Map::new());
+    let (tenant, none) = (TenantId::local(), arguments(json!({})));
     let binding = Binding {
         tenant: &tenant,
         method: "tools/call",
@@ -171,7 +171,7 @@ fn a_state_with_any_letter_changed_added_or_missing_is_refused() {
 #[test]
 fn a_state_lives_ten_minutes() {
     let (sealer, clock) = sealer();
-    let (tenant, none) = (TenantId::local(), Map::new());
+    let (tenant, none) = (TenantId::local(), arguments(json!({})));
     let binding = Binding {
         tenant: &tenant,
         method: "tools/call",
@@ -190,7 +190,7 @@ fn a_state_lives_ten_minutes() {
 async fn a_state_sealed_before_a_rotation_opens_after_it() {
     let dir = tempfile::tempdir().unwrap();
     let (sealer, clock) = sealer_in(&dir);
-    let (tenant, none) = (TenantId::local(), Map::new());
+    let (tenant, none) = (TenantId::local(), arguments(json!({})));
     let binding = Binding {
         tenant: &tenant,
         method: "tools/call",

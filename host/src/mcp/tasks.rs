@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::envelope::Request;
 use super::error::{Refusal, write_guest_error};
-use super::json::text_of;
+use super::json::{has_parts_at_most, text_of};
 use super::list;
 use super::wire::{self, Object};
 use super::{Output, members};
@@ -98,6 +98,9 @@ pub fn list(service: &Service, tenant: &TenantId, request: &Request) -> Result<O
     })))
 }
 
+/// Values of all the answers together: far more than a page of forms has.
+const RESPONSES_PARTS_MAX: usize = 5_000;
+
 const RESPONSES_EXAMPLE: &str =
     r#""inputResponses": {"<key>": {"action": "accept", "content": {}}}"#;
 
@@ -106,6 +109,12 @@ pub fn read_responses(request: &Request) -> Result<Option<Map<String, Value>>, R
     let Some(raw) = request.params.input_responses else {
         return Ok(None);
     };
+    if !has_parts_at_most(raw.get().as_bytes(), RESPONSES_PARTS_MAX) {
+        return Err(Refusal::InvalidParams(format!(
+            "params.inputResponses has more than {RESPONSES_PARTS_MAX} values; answer what was asked \
+             and nothing else"
+        )));
+    }
     members::read(raw, "params.inputResponses")
         .map(Some)
         .map_err(|what| Refusal::InvalidParams(format!("{what}; example: {RESPONSES_EXAMPLE}")))

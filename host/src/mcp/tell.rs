@@ -31,8 +31,8 @@ pub fn hear(
 
 /// A call's course as its client hears it: what is told of it, in order, and then its reply.
 /// Dropping it drops the reply's future, which stops the tool.
-pub struct Course<R> {
-    waiting: BoxFuture<'static, R>,
+pub struct Course<'a, R> {
+    waiting: BoxFuture<'a, R>,
     /// Set once it is there; what was told before it may still have to be heard.
     reply: Option<R>,
     /// None once nobody reports any more.
@@ -43,17 +43,18 @@ pub struct Course<R> {
 
 /// What comes next in a call's course.
 pub enum Next<R> {
-    Progress(Progress),
+    /// None when nothing is reported and how the call runs was settled.
+    Progress(Option<Progress>),
     Message(Message),
     Reply(R),
 }
 
-impl<R> Course<R> {
+impl<'a, R> Course<'a, R> {
     pub fn new(
-        waiting: BoxFuture<'static, R>,
+        waiting: BoxFuture<'a, R>,
         mut progress: Option<watch::Receiver<Option<Progress>>>,
         heard: Option<mpsc::Receiver<Message>>,
-    ) -> Course<R> {
+    ) -> Course<'a, R> {
         if let Some(progress) = progress.as_mut().filter(|newest| newest.borrow().is_some()) {
             // A quick tool may have reported before anyone looked.
             progress.mark_changed();
@@ -73,7 +74,7 @@ impl<R> Course<R> {
             if self.reply.is_none()
                 && let Poll::Ready(reply) = poll!(&mut self.waiting)
             {
-                self.reply = Some(reply);
+                self.end(reply);
             }
             // A reply may come between two looks, and with it what was told before.
             if let Some(told) = self.told() {
@@ -86,19 +87,31 @@ impl<R> Course<R> {
                 biased;
                 () = reported(&mut self.progress) => {}
                 message = said(&mut self.heard) => return Next::Message(message),
-                reply = &mut self.waiting => self.reply = Some(reply),
+                reply = &mut self.waiting => self.end(reply),
             }
         }
     }
 
-    /// What is there already.
+    /// A guest may go on after the reply, which may be a task's id: what it says from here on must not
+    /// hold the reply back. What it said before stays to be heard.
+    fn end(&mut self, reply: R) {
+        self.reply = Some(reply);
+        if let Some(heard) = &mut self.heard {
+            heard.close();
+        }
+    }
+
+    /// What is there already; of progress the newest once more when the reply is there, too.
     fn told(&mut self) -> Option<Next<R>> {
         if let Some(progress) = &mut self.progress {
             let newest = progress.borrow_and_update();
-            if newest.has_changed()
-                && let Some(progress) = newest.clone()
-            {
-                return Some(Next::Progress(progress));
+            let told = newest.has_changed().then(|| newest.clone());
+            drop(newest);
+            if self.reply.is_some() {
+                self.progress = None;
+            }
+            if let Some(told) = told {
+                return Some(Next::Progress(told));
             }
         }
         let message = self.heard.as_mut()?.try_recv().ok()?;
@@ -202,7 +215,7 @@ mod tests {
         let mut order = Vec::new();
         loop {
             match course.next().await {
-                Next::Progress(progress) => order.push(progress.message),
+                Next::Progress(progress) => order.push(progress.unwrap().message),
                 Next::Message(message) => order.push(message.data),
                 Next::Reply(reply) => break order.push(reply.to_owned()),
             }
@@ -232,6 +245,45 @@ mod tests {
             assert!(matches!(course.next().await, Next::Progress(_)));
         }
         assert!(matches!(course.next().await, Next::Reply("reply")));
+    }
+
+    #[tokio::test]
+    async fn a_reply_is_not_held_back_by_a_guest_that_goes_on() {
+        let (speaker, heard) = mpsc::channel(HEARD_MAX);
+        let progress = watch::Sender::new(None);
+        let watched = progress.subscribe();
+        // Also a task's id is a reply: its guest reports and speaks on.
+        let go_on = move || {
+            progress.send_replace(Some(Progress {
+                message: "on and on".to_owned(),
+                done: None,
+                total: None,
+            }));
+            let message = Message {
+                level: LogLevel::Info,
+                logger: None,
+                data: "1".to_owned(),
+            };
+            let _ = speaker.try_send(message);
+        };
+        go_on();
+        let reply = std::future::ready("reply").boxed();
+        let mut course = Course::new(reply, Some(watched), Some(heard));
+        let mut order = Vec::new();
+        for _ in 0..HEARD_MAX {
+            let next = course.next().await;
+            go_on();
+            match next {
+                Next::Progress(progress) => order.push(progress.unwrap().message),
+                Next::Message(message) => order.push(message.data),
+                Next::Reply(reply) => {
+                    order.push(reply.to_owned());
+                    break;
+                }
+            }
+        }
+        // What was said before the reply came is not lost; what comes after it is not waited for.
+        assert_eq!(order, ["on and on", "1", "reply"]);
     }
 
     fn text(bytes: &Bytes) -> &str {

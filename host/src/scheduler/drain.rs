@@ -2,29 +2,42 @@
 
 use std::time::Duration;
 
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::warn;
+
 use super::Scheduler;
 use super::run::Run;
 
+/// How long interrupted runs may take to write that they were. One that does not is found by the
+/// next start, as after a crash.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(5);
+
 impl Scheduler {
-    /// Stops what can be stopped without loss, waits up to `limit` for the rest, then interrupts it.
-    pub async fn drain(&self, limit: Duration) {
+    /// Stops what can be stopped without loss, waits until `deadline` for the rest, then interrupts
+    /// it.
+    pub async fn drain(&self, deadline: Instant) {
         self.0.draining.send_replace(true);
         for run in self.all_runs() {
             run.drain();
         }
-        let in_time = tokio::time::timeout(limit, self.until_no_run_is_live())
-            .await
-            .is_ok();
-        if !in_time {
+        let in_time = timeout_at(deadline, self.until_no_run_is_live()).await;
+        if in_time.is_err() {
             self.0.store.end_waiting();
             for run in self.all_runs() {
                 run.kill();
             }
-            self.until_no_run_is_live().await;
+            let ended = timeout(INTERRUPT_TIMEOUT, self.until_no_run_is_live()).await;
+            if ended.is_err() {
+                let runs = self.live_runs();
+                warn!(
+                    runs,
+                    "runs did not end when they were interrupted; the next start goes on as after a crash"
+                );
+            }
         }
         self.0.tracker.close();
         // Calls that are answered inline belong to the server, which waits for them by itself.
-        let _ = tokio::time::timeout(limit, self.0.tracker.wait()).await;
+        let _ = timeout_at(deadline, self.0.tracker.wait()).await;
     }
 
     pub(super) async fn until_no_run_is_live(&self) {

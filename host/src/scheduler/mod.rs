@@ -9,6 +9,7 @@ mod held;
 mod journal;
 mod large;
 mod message;
+mod places;
 mod promote;
 mod queue;
 mod recover;
@@ -36,6 +37,7 @@ pub use drive::{CallOutcome, StartedCall};
 pub use held::{HeldRound, RoundError};
 pub use journal::{Asks, Left, LiveQuestion, Saved};
 pub use message::{Listener, LogLevel, Message};
+pub use places::{Place, Places};
 pub use queue::FairQueue;
 pub use run::{Abandoned, Run, RunContext, StepError, Stopped};
 pub use submission::Submission;
@@ -49,7 +51,6 @@ use crate::task::{
     Answer, CallResult, Event, InputKey, LargeResult, Phase, Progress, Rejected, RpcError, Task,
     TaskId, TaskKey, TenantId, ToolRef,
 };
-use calls::CallQueue;
 use held::Waiting;
 use queue::TaskQueue;
 
@@ -188,6 +189,8 @@ struct Inner {
     clock: Clock,
     limits: SchedulerLimits,
     state: Mutex<State>,
+    /// Calls answered inline.
+    calls: Places,
     held: Arc<Semaphore>,
     /// Permits of one KiB each.
     held_memory: Arc<Semaphore>,
@@ -206,8 +209,6 @@ struct State {
     queue: TaskQueue,
     /// Live runs of tasks, in an order that repeats.
     runs: BTreeMap<TaskKey, Run>,
-    /// Calls answered inline.
-    calls: CallQueue,
     /// Instances that wait for an answer in memory, by tenant.
     held: HashMap<TenantId, usize>,
     /// Runs that wait for the next round of their call, by number.
@@ -241,7 +242,6 @@ impl Scheduler {
         let state = State {
             queue: TaskQueue::new(limits.tasks_running_max, limits.tenant_tasks_running_max),
             runs: BTreeMap::new(),
-            calls: CallQueue::new(limits.calls_running_max, limits.tenant_calls_running_max),
             held: HashMap::new(),
             waiting: BTreeMap::new(),
             waiting_places: HashMap::new(),
@@ -254,6 +254,7 @@ impl Scheduler {
             runner,
             clock,
             state: Mutex::new(state),
+            calls: Places::new(limits.calls_running_max, limits.tenant_calls_running_max),
             held: Arc::new(Semaphore::new(limits.held_instances_max)),
             held_memory: Arc::new(Semaphore::new(ask::memory_permits(
                 limits.held_memory_max_bytes,
@@ -376,7 +377,7 @@ impl Scheduler {
             runs: state.runs.len(),
             places: state.queue.taken(),
             queued: state.queue.waiting(),
-            calls: state.calls.taken(),
+            calls: self.0.calls.taken(),
             held: held_max.saturating_sub(self.0.held.available_permits()),
         }
     }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
-use super::calls::CallPlace;
 use super::drive::CallOutcome;
 use super::held::WaitingPlace;
 use super::journal::{Journal, Note};
+use super::places::Place;
 use super::{Asks, Listener, Scheduler, Submission};
 use crate::task::{Abilities, ExternalReference, Progress, Recovery, TaskId, TenantId, Trace};
 
@@ -44,7 +44,7 @@ pub(super) struct Shared {
     /// Where the call's caller waits, until it has its answer.
     caller: Mutex<Option<oneshot::Sender<CallOutcome>>>,
     /// Held while the call is answered inline.
-    place: Mutex<Option<CallPlace>>,
+    place: Mutex<Option<Place>>,
     /// Held from the first time it waits for another round on.
     waiting_place: Mutex<Option<WaitingPlace>>,
 }
@@ -209,7 +209,7 @@ impl Run {
         scheduler: Scheduler,
         mut submission: Submission,
         journal: Journal,
-        caller: Option<(oneshot::Sender<CallOutcome>, CallPlace)>,
+        caller: Option<(oneshot::Sender<CallOutcome>, Place)>,
     ) -> Run {
         let (caller, place) = caller.unzip();
         let listener = Mutex::new(submission.listener.take());
@@ -307,7 +307,7 @@ impl Run {
     pub(super) fn set_caller(
         &self,
         caller: oneshot::Sender<CallOutcome>,
-        place: CallPlace,
+        place: Place,
         listener: Option<Listener>,
     ) {
         *lock(&self.0.listener) = listener;

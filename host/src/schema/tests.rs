@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::*;
+use crate::harm::{changed, changes, count_taken, edited, edits};
 use crate::plain::drives_display;
 use crate::task::{Answer, Ask};
 
@@ -555,4 +556,129 @@ proptest! {
             Err(SchemaError(words)) => prop_assert!(!words.is_empty()),
         }
     }
+
+    #[test]
+    fn a_harmed_schema_is_taken_or_refused_in_words_and_checks_in_no_time(
+        schema in prop::sample::select(real_schemas()),
+        changes_of_schema in changes(WORDS),
+        edits in edits(),
+        value in prop::sample::select(real_values()),
+        changes_of_value in changes(WORDS),
+    ) {
+        let harmed = changed(&schema, &changes_of_schema).to_string();
+        let value = changed(&value, &changes_of_value);
+        let garbled = edited(harmed.as_bytes(), &edits);
+        for text in [&harmed, &*String::from_utf8_lossy(&garbled)] {
+            let began = Instant::now();
+            match Schema::parse(text) {
+                Ok(parsed) => {
+                    prop_assert_eq!(parsed.text(), text);
+                    let _ = header_params(&parsed);
+                    for findings in [parsed.check(&value), parsed.check_output(&value)] {
+                        let Err(Mismatch(lines)) = findings else { continue };
+                        prop_assert!((1..=10).contains(&lines.len()));
+                    }
+                }
+                Err(SchemaError(words)) => prop_assert!(!words.is_empty()),
+            }
+            if check_form(text).is_ok() {
+                let ask = Ask::Form { message: String::new(), schema: text.to_owned() };
+                let response = json!({"action": "accept", "content": value});
+                if let Ok(Answer::Accept(content)) = read_answer(&ask, &response) {
+                    prop_assert!(serde_json::from_str::<Map<String, Value>>(&content.unwrap()).is_ok());
+                }
+            }
+            // Far more than any takes on a busy machine; work without end would not be over.
+            prop_assert!(began.elapsed().as_secs() < 20, "{text} on {value}");
+        }
+    }
+}
+
+#[test]
+fn harm_to_a_schema_gets_past_the_first_look() {
+    let harm = (prop::sample::select(real_schemas()), changes(WORDS));
+    let taken = count_taken(harm, |(schema, changes)| {
+        Schema::parse(&changed(&schema, &changes).to_string()).is_ok()
+    });
+    assert!((60..240).contains(&taken), "{taken}");
+}
+
+const WORDS: &[&str] = &[
+    "type",
+    "object",
+    "array",
+    "string",
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "dependentSchemas",
+    "items",
+    "prefixItems",
+    "contains",
+    "uniqueItems",
+    "anyOf",
+    "allOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "$ref",
+    "$defs",
+    "$id",
+    "$anchor",
+    "$dynamicRef",
+    "#",
+    "#/$defs/tree",
+    "#/properties/a",
+    "pattern",
+    "(a+)+$",
+    "((a{9}){9}){9}",
+    "enum",
+    "required",
+    "format",
+    "x-mcp-header",
+    "a",
+    "b",
+];
+
+/// Schemas as tools and questions have them, from plain to recursive.
+fn real_schemas() -> Vec<Value> {
+    vec![
+        every_field(),
+        json!({
+            "type": "object",
+            "required": ["a"],
+            "properties": {
+                "a": {"type": "string", "minLength": 1, "pattern": "^[a-z]+$", "x-mcp-header": "A"},
+                "b": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/tree"}]}},
+                "c": {"oneOf": [{"const": 1}, {"type": "object", "properties": {"a": {"$ref": "#"}}}]},
+            },
+            "$defs": {
+                "tree": {
+                    "type": "object",
+                    "properties": {"a": {"$ref": "#/$defs/tree"}, "b": {"$ref": "#/$defs/tree"}},
+                    "additionalProperties": false,
+                },
+            },
+        }),
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "if": {"required": ["b"]},
+            "then": {"required": ["a"]},
+            "allOf": [{"patternProperties": {"^[ab]$": {"$anchor": "leaf", "type": ["object", "null"]}}}],
+            "dependentSchemas": {"c": {"properties": {"a": {"$ref": "#leaf"}}}},
+            "properties": {"b": {"prefixItems": [{"type": "string"}], "contains": {"const": "a"}, "uniqueItems": true}},
+            "unevaluatedProperties": {"not": {"enum": ["a", "b"]}},
+        }),
+    ]
+}
+
+fn real_values() -> Vec<Value> {
+    vec![
+        json!({"name": "Ada", "mail": "ada@example.com", "tags": ["a"], "age": 30}),
+        json!({"a": "aaaaaaaaaaaaaaaaaaaaaaaa", "b": [1, {"a": {"b": {"a": {}}}}], "c": {"a": {"a": "a"}}}),
+        json!({"a": null, "b": ["a", "b"], "c": 1, "d": [[[[1]]]]}),
+    ]
 }

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
@@ -10,6 +11,8 @@ use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use super::{OpenError, StoreError};
 
 const MIB: u64 = 1024 * 1024;
+
+const LOCK: &str = "lock";
 
 /// What a commit has to find: the database may begin two segments of 8 MiB, and after an error it
 /// takes nothing more until it is opened again.
@@ -93,6 +96,11 @@ impl Disk {
         Ok(())
     }
 
+    /// Whether the directory is where it was when the lock was taken.
+    pub(super) fn is_in_place(&self, lock: &File) -> bool {
+        is_locked_by(&self.directory, lock)
+    }
+
     fn ballast(&self) -> PathBuf {
         self.directory.join("ballast")
     }
@@ -101,6 +109,15 @@ impl Disk {
 /// Whether so many bytes are free on the disk of `directory`.
 pub(super) fn has_free(directory: &Path, bytes: u64) -> io::Result<bool> {
     Ok(free_bytes(directory)? >= bytes)
+}
+
+/// Whether the directory is still the one that `lock` was taken of, and not deleted, moved or exchanged.
+pub(super) fn is_locked_by(directory: &Path, lock: &File) -> bool {
+    let same = || -> io::Result<bool> {
+        let (open, named) = (lock.metadata()?, fs::metadata(directory.join(LOCK))?);
+        Ok((open.dev(), open.ino()) == (named.dev(), named.ino()))
+    };
+    same().unwrap_or(false)
 }
 
 /// Takes the directory for this process until the file is dropped.
@@ -114,7 +131,7 @@ pub(super) fn lock(directory: &Path) -> Result<File, OpenError> {
         .write(true)
         .create(true)
         .truncate(false)
-        .open(directory.join("lock"))
+        .open(directory.join(LOCK))
         .map_err(unusable)?;
     match file.try_lock() {
         Ok(()) => Ok(file),

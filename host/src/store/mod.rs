@@ -5,6 +5,7 @@
 //! `bodies/` and `logs/` files by tenant and task, `lock`, and `ballast`, space kept aside for a full
 //! disk.
 
+mod aside;
 mod bodies;
 mod check;
 mod codec;
@@ -211,7 +212,7 @@ impl Store {
 
     /// Whether the store takes writes.
     pub fn is_ready(&self) -> bool {
-        self.is_open() && self.core().room.is_there()
+        self.is_open() && self.core().is_in_place() && self.core().room.is_there()
     }
 
     /// From here on nothing waits for room on a full disk; it is refused.

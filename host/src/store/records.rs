@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use sled::{Batch, Db, IVec};
 
+use super::aside;
 use super::disk::sync_directory;
 
 /// Fixed when a database is made: it refuses to open with another.
@@ -51,6 +52,7 @@ impl Records {
             .segment_size(SEGMENT_BYTES)
             .cache_capacity(cache_bytes)
             .flush_every_ms(None);
+        aside::drop_damaged(directory)?;
         let db = open_patiently(&config)?;
         let file = File::open(directory.join("db"))?;
         file.sync_all()?;

@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
-use rustix::process::{Resource, Rlimit, nice, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -226,9 +226,11 @@ fn end_with_the_host() -> io::Result<()> {
 
 fn confine(memory_max_bytes: u64, cpu_seconds: u64) -> io::Result<()> {
     let limit = |resource: Resource, current: u64, maximum: u64| {
+        // Only root may have more than the host has.
+        let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let limit = Rlimit {
-            current: Some(current),
-            maximum: Some(maximum),
+            current: Some(current.min(most)),
+            maximum: Some(maximum.min(most)),
         };
         setrlimit(resource, limit)
     };

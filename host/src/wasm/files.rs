@@ -20,13 +20,17 @@ use self::stream::stream;
 
 use super::guest::Guest;
 use super::log::Log;
-use super::quota::{Allotment, Charge};
+use super::quota::{Allotment, BLOCK_BYTES, Charge};
 
 pub(super) use self::directories::{Directories, Directory, StandIn};
 
 /// As wasmtime 48 names them; older guests' versions are found by these, too.
 const TYPES: &str = "wasi:filesystem/types@0.2.12";
 const PREOPENS: &str = "wasi:filesystem/preopens@0.2.12";
+
+/// What a new name may add to its directory: two blocks where that becomes a tree, or a higher one. A
+/// charge has one block on top, which is the entry's own.
+const NAME_BYTES: u64 = 2 * BLOCK_BYTES;
 
 type Reply<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
 type File = Resource<Descriptor>;
@@ -127,7 +131,7 @@ async fn open_at(
     let allotment = guest.directories.allotment_of(&parent);
     // Charged, too, when the file is there already: a measurement gives it back.
     let charge = match open_flags.contains(OpenFlags::CREATE) {
-        true => guest.charge(allotment.as_ref(), 0).await,
+        true => guest.charge_entry(allotment.as_ref()).await,
         false => Ok(None),
     };
     let Ok(_charge) = charge else {
@@ -152,7 +156,7 @@ async fn create_directory_at(
         return Ok((Err(refusal),));
     }
     let allotment = guest.directories.allotment_of(&parent);
-    let Ok(_charge) = guest.charge(allotment.as_ref(), 0).await else {
+    let Ok(_charge) = guest.charge_entry(allotment.as_ref()).await else {
         return full();
     };
     reply(guest.filesystem().create_directory_at(parent, path).await)
@@ -167,7 +171,7 @@ async fn symlink_at(
         return Ok((Err(refusal),));
     }
     let allotment = guest.directories.allotment_of(&parent);
-    let Ok(_charge) = guest.charge(allotment.as_ref(), 0).await else {
+    let Ok(_charge) = guest.charge_entry(allotment.as_ref()).await else {
         return full();
     };
     reply(guest.filesystem().symlink_at(parent, target, path).await)
@@ -187,7 +191,7 @@ async fn link_at(
     if crosses(guest.directories.allotment_of(&parent), &allotment) {
         return Ok((Err(ErrorCode::CrossDevice),));
     }
-    let Ok(_charge) = guest.charge(allotment.as_ref(), 0).await else {
+    let Ok(_charge) = guest.charge_entry(allotment.as_ref()).await else {
         return full();
     };
     let linked = guest
@@ -211,6 +215,9 @@ async fn rename_at(
     if crosses(guest.directories.allotment_of(&parent), &allotment) {
         return Ok((Err(ErrorCode::CrossDevice),));
     }
+    let Ok(_charge) = guest.charge_name(allotment.as_ref()).await else {
+        return full();
+    };
     let renamed = guest
         .filesystem()
         .rename_at(parent, path, new_parent, new_path)
@@ -262,6 +269,20 @@ fn crosses(old: Option<Allotment>, new: &Option<Allotment>) -> bool {
 }
 
 impl Guest {
+    /// Charges a file, a directory or a link that is made, and its name.
+    async fn charge_entry(
+        &mut self,
+        allotment: Option<&Allotment>,
+    ) -> Result<Option<Charge>, Full> {
+        self.charge(allotment, NAME_BYTES).await
+    }
+
+    /// Charges a name that is moved. A directory keeps the blocks of all that it once held, so a few
+    /// files can swell any number of directories that they are led through.
+    async fn charge_name(&mut self, allotment: Option<&Allotment>) -> Result<Option<Charge>, Full> {
+        self.charge(allotment, NAME_BYTES - BLOCK_BYTES).await
+    }
+
     /// Charges a write where there is a quota.
     async fn charge(
         &mut self,

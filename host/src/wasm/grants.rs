@@ -4,10 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use wasmtime_wasi::filesystem::Dir;
@@ -17,13 +15,18 @@ use super::files::Directory;
 use super::log::Log;
 use super::quota::{Accounts, Allotment};
 use super::secrets::Secrets;
+use crate::paths::{Led, for_tenant, open_directory};
 use crate::task::{Digest, TenantId};
 
 /// Random bytes a guest may ask for in one call.
 const RANDOM_MAX_BYTES: u64 = 1 << 20;
 
-/// What stands for the tenant's name in a granted path.
-const TENANT_PLACEHOLDER: &str = "{tenant}";
+/// What helps where something is not there.
+pub(super) const CREATE: &str = "ask its operator to create it, or to correct the grant";
+
+/// What helps where links were changed.
+const CHECK: &str = "a link on its way was changed after the host had checked it: ask its operator to \
+                     take that back, or to start the host again";
 
 /// What a guest may reach: what its plugin asks for and the operator gives (I5).
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -93,6 +96,8 @@ pub struct DirectoryGrant {
     pub write: bool,
     /// What its files may take, bytes.
     pub quota_bytes: Option<u64>,
+    /// Where the path led when the host checked it.
+    pub led: Led,
 }
 
 /// A host the guest may send HTTP requests to.
@@ -140,13 +145,11 @@ pub(super) struct Opened {
 /// A grant that can't be used. The text is for clients and names no path; the cause is for the
 /// host's log.
 #[derive(Clone, Debug, Error)]
-#[error(
-    "the {kind} granted as `{name}` can't be opened on the host; ask its operator to create it, or to \
-     correct the grant"
-)]
+#[error("the {kind} granted as `{name}` can't be opened on the host; {remedy}")]
 pub struct GrantError {
     pub kind: &'static str,
     pub name: String,
+    pub remedy: &'static str,
     pub cause: String,
 }
 
@@ -161,7 +164,8 @@ impl Grants {
     pub fn missing(&self) -> Vec<GrantError> {
         let asked = self.ask_directories.iter().map(|asked| &asked.directory);
         let directories = self.directories.iter().chain(asked);
-        let shared = directories.filter(|grant| !for_tenant(&grant.path, &TenantId::local()).1);
+        let shared =
+            directories.filter(|grant| !for_tenant(&grant.path, TenantId::local().as_str()).1);
         let secrets = self.secrets.iter().filter(|grant| {
             // The environment is that of whoever looks; see `unset`.
             matches!(grant.place, SecretPlace::File(_))
@@ -224,19 +228,12 @@ impl DirectoryGrant {
         tenant: &TenantId,
         accounts: &Accounts,
     ) -> Result<(Dir, Option<Allotment>), GrantError> {
-        let (path, is_per_tenant) = for_tenant(&self.path, tenant);
-        let failed = |error: std::io::Error| self.failed(&path, &error);
-        if is_per_tenant && self.write {
-            fs::create_dir_all(&path).map_err(failed)?;
-        }
-        let opened = fs::OpenOptions::new()
-            .read(true)
-            .custom_flags((OFlags::DIRECTORY | OFlags::PATH).bits().cast_signed())
-            .open(&path)
-            .map_err(failed)?;
+        let (place, is_per_tenant) = self.place(tenant)?;
+        let failed = |error: std::io::Error| self.failed(CREATE, &place, &error);
+        let opened = open_directory(&place, is_per_tenant && self.write).map_err(failed)?;
         let (permissions, mode) = self.mode();
         let allotment = match self.quota_bytes {
-            Some(bytes) if self.write => Some(accounts.open(&path, bytes).map_err(failed)?),
+            Some(bytes) if self.write => Some(accounts.open(&place, bytes).map_err(failed)?),
             Some(_) | None => None,
         };
         Ok((Dir::new(opened, permissions, mode, false), allotment))
@@ -244,13 +241,34 @@ impl DirectoryGrant {
 
     /// Whether it can be opened, as far as a look tells that changes nothing. It may block.
     pub(super) fn look(&self, tenant: &TenantId) -> Result<(), GrantError> {
-        let (path, is_per_tenant) = for_tenant(&self.path, tenant);
-        match fs::metadata(&path) {
+        let (place, is_per_tenant) = self.place(tenant)?;
+        match fs::metadata(&place) {
             Ok(found) if found.is_dir() => Ok(()),
-            Ok(_) => Err(self.failed(&path, &std::io::ErrorKind::NotADirectory.into())),
+            Ok(_) => {
+                let error = std::io::ErrorKind::NotADirectory.into();
+                Err(self.failed(CREATE, &place, &error))
+            }
             Err(_) if is_per_tenant && self.write => Ok(()),
-            Err(error) => Err(self.failed(&path, &error)),
+            Err(error) => Err(self.failed(CREATE, &place, &error)),
         }
+    }
+
+    /// Where it is for the tenant, if that is where it was when it was checked (I5), and whether it
+    /// is the tenant's own.
+    fn place(&self, tenant: &TenantId) -> Result<(PathBuf, bool), GrantError> {
+        let (path, is_per_tenant) = for_tenant(&self.path, tenant.as_str());
+        match self.led.end(&path) {
+            Some(place) => Ok((place, is_per_tenant)),
+            None => {
+                let error = std::io::Error::other("it led elsewhere when the host started");
+                Err(self.failed(CHECK, &path, &error))
+            }
+        }
+    }
+
+    /// Where links on its way led for the tenant, if there were any.
+    pub(super) fn led_away(&self, tenant: &TenantId) -> Option<&Path> {
+        self.led.away(&for_tenant(&self.path, tenant.as_str()).0)
     }
 
     /// What may be done in it.
@@ -261,10 +279,11 @@ impl DirectoryGrant {
         }
     }
 
-    fn failed(&self, path: &Path, error: &std::io::Error) -> GrantError {
+    fn failed(&self, remedy: &'static str, path: &Path, error: &std::io::Error) -> GrantError {
         GrantError {
             kind: "directory",
             name: self.name.clone(),
+            remedy,
             cause: format!("{}: {error}", path.display()),
         }
     }
@@ -291,35 +310,9 @@ fn sealed(log: &Log) -> WasiCtxBuilder {
     builder
 }
 
-/// Where a granted path leads for a tenant.
-pub fn place_for(path: &Path, tenant: &TenantId) -> PathBuf {
-    for_tenant(path, tenant).0
-}
-
-/// Puts the tenant's name in; a tenant's name has no separator and no dot, so that it can't leave
-/// its place (I4). A path that is not text has no placeholder.
-fn for_tenant(path: &Path, tenant: &TenantId) -> (PathBuf, bool) {
-    match path.to_str() {
-        Some(text) if text.contains(TENANT_PLACEHOLDER) => (
-            text.replace(TENANT_PLACEHOLDER, tenant.as_str()).into(),
-            true,
-        ),
-        _ => (path.to_owned(), false),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_tenants_name_takes_its_place_in_the_path() {
-        let tenant = TenantId::parse("acme").unwrap();
-        let (path, is_per_tenant) = for_tenant(Path::new("/data/{tenant}/out"), &tenant);
-        assert_eq!(path, Path::new("/data/acme/out"));
-        assert!(is_per_tenant);
-        assert!(!for_tenant(Path::new("/data"), &tenant).1);
-    }
 
     #[test]
     fn a_tenants_directory_is_created_only_when_it_may_be_written() {
@@ -330,6 +323,7 @@ mod tests {
                 path: root.path().join("{tenant}"),
                 write: false,
                 quota_bytes: None,
+                led: Led::default(),
             }],
             ..Grants::default()
         };

@@ -48,7 +48,7 @@ pub use declare::{
 pub use error::{LoadError, WorldError};
 pub use grants::{
     AskDirectory, AskGrant, DirectoryGrant, GrantError, Grants, HttpGrant, SecretGrant,
-    SecretPlace, StateGrant, place_for,
+    SecretPlace, StateGrant,
 };
 pub use offers::{Argument, PromptEntry, ResourceEntry, TemplateEntry};
 pub use permission::{asks_for_access, is_reserved};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// A file system's usual unit. Every file and directory counts as at least one, so that a quota
 /// bounds their number, too.
-const BLOCK_BYTES: u64 = 4_096;
+pub(super) const BLOCK_BYTES: u64 = 4_096;
 
 /// `st_blocks` counts in these, whatever the file system's own.
 const STAT_BLOCK_BYTES: u64 = 512;
@@ -206,9 +206,11 @@ fn cost_bytes(length: u64) -> u64 {
         .saturating_mul(BLOCK_BYTES)
 }
 
-/// What is on the disk below a directory. Links are not followed.
+/// What is on the disk below a directory, and what that itself has grown by: its first block was there
+/// before. Links are not followed.
 fn disk_bytes(root: &Path) -> io::Result<u64> {
-    let mut total = 0;
+    let own = std::fs::metadata(root)?.blocks() * STAT_BLOCK_BYTES;
+    let mut total = own.saturating_sub(BLOCK_BYTES);
     let mut open = vec![root.to_owned()];
     while let Some(folder) = open.pop() {
         let entries = match std::fs::read_dir(&folder) {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 
-use super::grants::{GrantError, HttpGrant, SecretGrant, SecretPlace};
+use super::grants::{CREATE, GrantError, HttpGrant, SecretGrant, SecretPlace};
 
 /// How placeholders begin; random digits follow, so that nobody has one by accident.
 const PLACEHOLDER_PREFIX: &str = "longshore-secret-";
@@ -38,6 +38,7 @@ impl Secrets {
             let failed = |cause: String| GrantError {
                 kind: "secret",
                 name: grant.name.clone(),
+                remedy: CREATE,
                 cause,
             };
             let value = read(&grant.place).map_err(|error| failed(error.to_string()))?;

@@ -57,7 +57,10 @@ impl Shelf {
             plugin_dirs: Vec::new(),
             component_max_bytes: 0,
         };
-        let places = places(&sources).map_err(|error| Failure::failed(error.to_string()))?;
+        // One under its own name is found however many there are.
+        let likely = self.root.join(name);
+        let listed = places(&sources, [likely.as_path()]);
+        let listed = listed.map_err(|error| Failure::failed(error.to_string()))?;
         let is_it = |place: &PathBuf| {
             // A manifest that can't be read leaves only the place's own name to go by.
             match read_manifest(place) {
@@ -65,7 +68,8 @@ impl Shelf {
                 Err(_) => place.file_name().is_some_and(|file| file == name),
             }
         };
-        Ok(places.into_iter().find(is_it))
+        let mut all = listed.places.into_iter().chain(listed.left_out.places);
+        Ok(all.find(is_it))
     }
 
     /// Copies the plugin at `source`, a directory or a component, under the name it is to have.

@@ -1,9 +1,9 @@
 //! `tools/call` in a handshake revision: the tool runs while the client waits, told how far it is and
 //! asked what the tool asks. A cancelled or abandoned call stops the tool.
 
-use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ProgressNotificationParam,
     ProgressToken,
@@ -16,12 +16,13 @@ use tokio::time::{Instant, sleep_until};
 
 use super::ask::Asking;
 use super::message;
+use super::reading::Reading;
 use super::server::{Offer, error_data};
 use crate::mcp::call::{STREAM_AFTER, failure};
 use crate::mcp::error::{MISSING_CAPABILITY, Refusal};
 use crate::mcp::measure::Measure;
 use crate::mcp::notice::{Notice, Told};
-use crate::mcp::tell::HEARD_MAX;
+use crate::mcp::tell::{Course, HEARD_MAX, Next};
 use crate::service::{
     CallError, CallRequest, Listener, LiveQuestion, LogLevel, Message, PendingCall, Reply,
 };
@@ -53,6 +54,7 @@ pub async fn call(
         tenant: tenant.clone(),
         tool: tool.clone(),
         arguments: request.arguments.unwrap_or_default(),
+        place: Reading::place(&context),
         abilities: capabilities.as_ref().map(abilities).unwrap_or_default(),
         takes_tasks: false,
         earlier: None,
@@ -101,39 +103,30 @@ pub async fn follow(
     pending: &mut PendingCall,
     mut teller: Teller,
     mut questions: mpsc::Receiver<LiveQuestion>,
-    mut heard: mpsc::Receiver<Message>,
+    heard: mpsc::Receiver<Message>,
     peer: &Peer<RoleServer>,
 ) -> Result<Reply, CallError> {
-    let mut progress = pending.progress.clone();
-    if progress.borrow().is_some() {
-        // A quick tool may have reported before anyone looked.
-        progress.mark_changed();
-    }
-    let mut is_reporting = true;
+    let progress = pending.progress.clone();
+    let mut course = Course::new(pending.reply().boxed(), Some(progress), Some(heard));
     let mut asking: Option<Asking> = None;
-    let mut reply = pin!(pending.reply());
     loop {
         tokio::select! {
-            // What was reported before the reply is told before it.
+            // What was told before a question is told before it: its tool waits, and tells no more.
             biased;
-            changed = progress.changed(), if is_reporting => {
-                is_reporting = changed.is_ok();
-                let newest = progress.borrow_and_update().clone();
-                if is_reporting {
-                    teller.report(newest).await;
+            next = course.next() => match next {
+                Next::Progress(progress) => teller.report(progress).await,
+                Next::Message(message) => message::send(peer, message).await,
+                Next::Reply(reply) => {
+                    if let Some(asking) = asking {
+                        asking.withdraw(peer).await;
+                    }
+                    return reply;
                 }
-            }
-            Some(message) = heard.recv() => message::send(peer, message).await,
+            },
             Some(question) = questions.recv(), if asking.is_none() => {
                 asking = Asking::start(peer, question).await;
             }
             () = Asking::end(&mut asking) => asking = None,
-            reply = &mut reply => {
-                if let Some(asking) = asking {
-                    asking.withdraw(peer).await;
-                }
-                return reply;
-            }
             () = sleep_until(teller.due) => teller.tell_alive().await,
         }
     }

@@ -4,23 +4,23 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use rmcp::model::{RequestId, ServerJsonRpcMessage};
 
-/// Batches with requests that are not answered. There are no more than calls may run, because
-/// everything else is answered at once, and an id is waited for once.
+use super::unanswered::Number;
+
+/// Batches with requests that are not answered, which bounds them: a request is of one batch.
 #[derive(Default)]
 pub struct Gathering(Vec<Batch>);
 
 /// One batch.
 #[derive(Default)]
 pub struct Batch {
-    waiting: HashSet<RequestId>,
+    waiting: HashSet<Number>,
     answers: Vec<Bytes>,
 }
 
 impl Batch {
-    pub fn expect(&mut self, id: RequestId) {
-        self.waiting.insert(id);
+    pub fn expect(&mut self, number: Number) {
+        self.waiting.insert(number);
     }
 
     pub fn add(&mut self, answer: Bytes) {
@@ -43,36 +43,28 @@ impl Gathering {
         None
     }
 
-    /// Whether a request of this id is waited for.
-    pub fn awaits(&self, id: &RequestId) -> bool {
-        self.0.iter().any(|batch| batch.waiting.contains(id))
-    }
-
-    /// What is to be written for a message of the host: itself, or the batch that it completes.
-    pub fn pass(&mut self, message: &ServerJsonRpcMessage, json: Bytes) -> Option<Bytes> {
-        let id = match message {
-            ServerJsonRpcMessage::Response(response) => Some(&response.id),
-            ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
-            _ => None,
-        };
-        match id.and_then(|id| self.take(id)) {
-            None => Some(json),
+    /// What is to be written for an answer: itself, or the batch that it completes.
+    pub fn pass(&mut self, number: Number, answer: Bytes) -> Option<Bytes> {
+        match self.take(number) {
+            None => Some(answer),
             Some(at) => {
-                self.0[at].add(json);
+                self.0[at].add(answer);
                 self.end(at)
             }
         }
     }
 
     /// A request that its client cancels is not answered; the batch's line, if it was the last.
-    pub fn withdraw(&mut self, id: &RequestId) -> Option<Bytes> {
-        let at = self.take(id)?;
+    pub fn withdraw(&mut self, number: Number) -> Option<Bytes> {
+        let at = self.take(number)?;
         self.end(at)
     }
 
     /// The batch that waited for a request, and does no more.
-    fn take(&mut self, id: &RequestId) -> Option<usize> {
-        self.0.iter_mut().position(|batch| batch.waiting.remove(id))
+    fn take(&mut self, number: Number) -> Option<usize> {
+        self.0
+            .iter_mut()
+            .position(|batch| batch.waiting.remove(&number))
     }
 
     fn end(&mut self, at: usize) -> Option<Bytes> {

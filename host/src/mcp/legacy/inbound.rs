@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ProtocolVersion};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ProtocolVersion, RequestId};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -25,10 +25,6 @@ pub const NO_MESSAGE: &str = "it has not the shape of a request, a notification 
 pub const NO_BATCHES: &str =
     "the revision of this session has no batches; send each message on its own";
 
-/// Said to a request whose id one of a batch has. An answer under its id would be taken for the
-/// other one's, so it has none.
-pub const SAME_ID: &str = "a request of a batch with the same `id` is not answered yet";
-
 /// The one revision with batches: the next took them out again.
 pub fn has_batches(revision: &ProtocolVersion) -> bool {
     *revision == ProtocolVersion::V_2025_03_26
@@ -38,9 +34,22 @@ pub fn is_batch(body: &[u8]) -> bool {
     body.trim_ascii_start().starts_with(b"[")
 }
 
+/// What is known of a message that rmcp may read.
+pub struct Checked {
+    /// Of a request.
+    pub id: Option<RequestId>,
+    pub is_call: bool,
+}
+
 /// Whether rmcp may read a body as one message.
-pub fn check(body: &[u8]) -> Result<(), Rejection> {
-    read_object(body).map(drop)
+pub fn check(body: &[u8]) -> Result<Checked, Rejection> {
+    let (head, _) = read_object(body)?;
+    let id = head.id.as_ref().filter(|_| is_request(&head));
+    Ok(Checked {
+        // What is no id to rmcp is refused by it.
+        id: id.and_then(|id| serde_json::from_str(id.as_json()).ok()),
+        is_call: head.method == "tools/call",
+    })
 }
 
 /// Reads one message.
@@ -60,7 +69,12 @@ pub fn read_batch(body: &[u8]) -> Result<Vec<Result<ClientJsonRpcMessage, Reject
     let mut ids = HashSet::new();
     let mut messages = Vec::with_capacity(parts.len());
     for part in parts {
-        let message = read(part.get().as_bytes());
+        let body = part.get().as_bytes();
+        let message = match json::has_few_parts(body) {
+            true => read(body),
+            // All of a batch are in memory at once.
+            false => Err(reject(Head::read(body), Refusal::many_in_batch())),
+        };
         messages.push(message.and_then(|message| {
             let ClientJsonRpcMessage::Request(request) = &message else {
                 return Ok(message);
@@ -71,9 +85,8 @@ pub fn read_batch(body: &[u8]) -> Result<Vec<Result<ClientJsonRpcMessage, Reject
                 return Err(reject(head, not("`initialize` can't be part of a batch")));
             }
             if !ids.insert(request.id.clone()) {
-                // An answer under its id would be taken for the other one's.
-                let refusal = not("two requests of the batch have the same `id`");
-                return Err(Rejection { id: None, refusal });
+                let (id, refusal) = (None, Refusal::same_id());
+                return Err(Rejection { id, refusal });
             }
             Ok(message)
         }));
@@ -139,7 +152,10 @@ impl<'de> Visitor<'de> for BatchVisitor {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::harm::{changed, changes, edited, edits};
     use crate::mcp::wire;
 
     fn told(rejection: &Rejection) -> String {
@@ -161,7 +177,7 @@ mod tests {
         let told: Vec<String> = bodies
             .iter()
             .map(|body| match check(body.as_bytes()) {
-                Ok(()) => "goes on".to_owned(),
+                Ok(_) => "goes on".to_owned(),
                 Err(rejection) => told(&rejection),
             })
             .collect();
@@ -200,7 +216,7 @@ mod tests {
         another message
         {"jsonrpc":"2.0","error":{"code":-32600,"message":"the body is not a JSON-RPC request: it has to be an object"}}
         {"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"the message: `name` stands there twice at line 1 column 73"}}
-        {"jsonrpc":"2.0","error":{"code":-32600,"message":"the body is not a JSON-RPC request: two requests of the batch have the same `id`"}}
+        {"jsonrpc":"2.0","error":{"code":-32600,"message":"the body is not a JSON-RPC request: a request with the same `id` is not answered yet"}}
         {"jsonrpc":"2.0","id":3,"error":{"code":-32600,"message":"the body is not a JSON-RPC request: `initialize` can't be part of a batch"}}
         "#);
     }
@@ -217,6 +233,65 @@ mod tests {
         ] {
             let refusal = read_batch(batch.as_bytes()).unwrap_err().to_string();
             assert!(refusal.contains(words), "{refusal}");
+        }
+    }
+
+    /// Messages of a session, the last one a batch of the others.
+    fn messages() -> Vec<String> {
+        let mut all = [
+            r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{"elicitation":{}},"clientInfo":{"name":"a","version":"1"}}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":"2","method":"tools/call","params":{"name":"a","arguments":{"b":[1,{"c":null}]},"_meta":{"progressToken":7}}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"2","reason":"no"}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{"action":"accept","content":{"ok":true}}}"#,
+            r#"{"jsonrpc":"2.0","id":8,"error":{"code":-1,"message":"no"}}"#,
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        all.push(format!("[{}]", all.join(",")));
+        all
+    }
+
+    const WORDS: &[&str] = &[
+        "2.0", "id", "method", "params", "result", "error", "name", "ping",
+    ];
+
+    proptest! {
+        /// What goes on to the session is what every other reader finds there, each key once.
+        #[test]
+        fn whatever_comes_goes_on_as_it_is_or_is_refused_in_words(
+            message in prop::sample::select(messages()),
+            changes in changes(WORDS),
+            edits in edits(),
+        ) {
+            let whole: Value = serde_json::from_str(&message).unwrap();
+            let other = changed(&whole, &changes).to_string();
+            for body in [&edited(message.as_bytes(), &edits), &edited(other.as_bytes(), &edits)] {
+                let _ = is_batch(body);
+                match read(body) {
+                    Ok(_) => {
+                        let found: Value = serde_json::from_slice(body).unwrap();
+                        prop_assert_eq!(&found["jsonrpc"], "2.0");
+                        prop_assert!(check(body).is_ok());
+                    }
+                    Err(rejection) => prop_assert!(!told(&rejection).is_empty()),
+                }
+                if let Ok(parts) = read_batch(body) {
+                    // Other readers refuse a number in a message that is refused alone here.
+                    let Ok(found) = serde_json::from_slice::<Vec<Value>>(body) else {
+                        continue;
+                    };
+                    prop_assert_eq!(parts.len(), found.len());
+                    prop_assert!(parts.len() <= BATCH_MAX);
+                    let requests = parts.iter().filter_map(|part| match part {
+                        Ok(ClientJsonRpcMessage::Request(request)) => Some(request.id.clone()),
+                        _ => None,
+                    });
+                    let ids: Vec<_> = requests.collect();
+                    prop_assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len());
+                }
+            }
         }
     }
 }

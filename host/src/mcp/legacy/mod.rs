@@ -10,9 +10,11 @@ mod inbound;
 mod lines;
 mod message;
 mod read;
+mod reading;
 mod server;
 mod sessions;
 mod streams;
+mod unanswered;
 
 use std::io;
 use std::sync::Arc;
@@ -31,17 +33,20 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use thiserror::Error;
 use tokio::io::AsyncRead;
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::envelope::Rejection;
 use super::error::Refusal;
-use super::lines::Lines;
+use super::json;
+use super::lines::Paced;
 use super::list::Lists;
 use super::{LegacyOutcome, Messages, Outcome, refused, stopping, wire};
-use crate::service::Service;
+use crate::service::{CallError, Service};
 use crate::task::TenantId;
 use lines::LineTransport;
+use reading::Reading;
 use server::{LegacyServer, Offer};
 use sessions::{Sessions, TENANT};
 
@@ -50,6 +55,10 @@ pub const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id")
 
 /// What rmcp insists on; who may be answered with events was settled before.
 const ACCEPT_BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+
+/// How long a session may take to accept a message of many parts, which keeps others of its tenant
+/// from being read meanwhile.
+const HAND_OVER_MAX: Duration = Duration::from_secs(10);
 
 /// How long a client is told to wait before it takes up a stream that broke.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -220,6 +229,11 @@ impl Legacy {
             return Err(SessionError::Stopping);
         }
         self.0.sessions.check(session, tenant)?;
+        let mut place = match json::has_few_parts(&body) {
+            true => None,
+            false => Some(self.0.offer.service.place_to_read(tenant).await),
+        };
+        let is_large = place.is_some();
         if head.method == Method::POST {
             if let Some(session) = session
                 && inbound::is_batch(&body)
@@ -227,15 +241,39 @@ impl Legacy {
                 let outcome = self.answer_batch(session, &body).await?;
                 return Ok(LegacyOutcome::Outcome(outcome));
             }
-            if let Err(Rejection { id, refusal }) = inbound::check(&body) {
+            let refusal = match inbound::check(&body) {
+                Err(Rejection { id, refusal }) => Some((id, refusal)),
+                Ok(checked) => {
+                    let is_used = self.0.sessions.awaits(session, checked.id.as_ref());
+                    // Only a call's arguments are kept after they have been read.
+                    if checked.is_call
+                        && let Some(place) = place.take()
+                    {
+                        head.extensions.insert(Reading::new(place));
+                    }
+                    is_used.then(|| (None, Refusal::same_id()))
+                }
+            };
+            if let Some((id, refusal)) = refusal {
                 return Ok(LegacyOutcome::Outcome(refused(id.as_ref(), &refusal)));
             }
         }
         head.headers.insert(ACCEPT, ACCEPT_BOTH);
         let ends_session = head.method == Method::DELETE;
         let request = Request::from_parts(head, Full::new(body));
-        let answering = self.0.http.handle(request);
-        let mut response = TENANT.scope(tenant.clone(), answering).await;
+        let answering = TENANT.scope(tenant.clone(), self.0.http.handle(request));
+        let mut response = match is_large {
+            false => answering.await,
+            true => match timeout(HAND_OVER_MAX, answering).await {
+                Ok(response) => response,
+                Err(_) => {
+                    let busy = "the session takes no further message until its streams are read";
+                    let busy = CallError::Busy(busy.to_owned()).into();
+                    return Ok(LegacyOutcome::Outcome(refused(None, &busy)));
+                }
+            },
+        };
+        drop(place);
         // rmcp says 202, which a widely used client takes for a failure and tells its user of.
         if ends_session && response.status() == StatusCode::ACCEPTED {
             *response.status_mut() = StatusCode::NO_CONTENT;
@@ -286,11 +324,11 @@ impl Legacy {
         &self,
         tenant: TenantId,
         initialize: &[u8],
-        lines: Lines<impl AsyncRead + Send + Unpin + 'static>,
-        outgoing: mpsc::Sender<Bytes>,
+        client: Paced<impl AsyncRead + Send + Unpin + 'static>,
+        drain: Duration,
     ) -> io::Result<()> {
         let server = LegacyServer::new(self.0.offer.clone(), tenant);
-        let transport = LineTransport::new(initialize, lines, outgoing);
+        let transport = LineTransport::new(initialize, client, drain);
         let ending = self.0.ending.child_token();
         let serving = rmcp::service::serve_server_with_ct(server, transport, ending);
         let running = serving.await.map_err(io::Error::other)?;

@@ -84,12 +84,24 @@ impl LegacyServer {
         }
     }
 
+    /// Waits for the plugins of a host that starts; what is asked of the host itself does not.
+    async fn until_loaded(&self, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        tokio::select! {
+            () = self.offer.service.until_loaded() => Ok(()),
+            () = context.ct.cancelled() => {
+                Err(ErrorData::internal_error("the request was cancelled", None))
+            }
+        }
+    }
+
     /// A page of a list as rmcp has it.
-    fn page<T: DeserializeOwned>(
+    async fn page<T: DeserializeOwned>(
         &self,
         list: &ListCache,
         request: Option<PaginatedRequestParams>,
+        context: &RequestContext<RoleServer>,
     ) -> Result<(Vec<T>, Option<String>), ErrorData> {
+        self.until_loaded(context).await?;
         let cursor = request.and_then(|request| request.cursor);
         let (page, next) = list
             .page(self.offer.service.tools(), cursor.as_deref())
@@ -145,9 +157,11 @@ impl ServerHandler for LegacyServer {
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let (tools, next) = self.page(&self.offer.lists.tools, request)?;
+        let (tools, next) = self
+            .page(&self.offer.lists.tools, request, &context)
+            .await?;
         let mut result = ListToolsResult::with_all_items(tools);
         result.next_cursor = next;
         Ok(result)
@@ -156,9 +170,11 @@ impl ServerHandler for LegacyServer {
     async fn list_prompts(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let (prompts, next) = self.page(&self.offer.lists.prompts, request)?;
+        let (prompts, next) = self
+            .page(&self.offer.lists.prompts, request, &context)
+            .await?;
         let mut result = ListPromptsResult::with_all_items(prompts);
         result.next_cursor = next;
         Ok(result)
@@ -167,9 +183,11 @@ impl ServerHandler for LegacyServer {
     async fn list_resources(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let (resources, next) = self.page(&self.offer.lists.resources, request)?;
+        let (resources, next) = self
+            .page(&self.offer.lists.resources, request, &context)
+            .await?;
         let mut result = ListResourcesResult::with_all_items(resources);
         result.next_cursor = next;
         Ok(result)
@@ -178,9 +196,11 @@ impl ServerHandler for LegacyServer {
     async fn list_resource_templates(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let (templates, next) = self.page(&self.offer.lists.templates, request)?;
+        let (templates, next) = self
+            .page(&self.offer.lists.templates, request, &context)
+            .await?;
         let mut result = ListResourceTemplatesResult::with_all_items(templates);
         result.next_cursor = next;
         Ok(result)
@@ -191,6 +211,7 @@ impl ServerHandler for LegacyServer {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
+        self.until_loaded(&context).await?;
         let read = self.asker().read(request, context).await?;
         Ok(ReadResourceResponse::Complete(read))
     }
@@ -200,6 +221,7 @@ impl ServerHandler for LegacyServer {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
+        self.until_loaded(&context).await?;
         let told = self.asker().get_prompt(request, context).await?;
         Ok(GetPromptResponse::Complete(told))
     }
@@ -209,6 +231,7 @@ impl ServerHandler for LegacyServer {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
+        self.until_loaded(&context).await?;
         self.asker().complete(request, context).await
     }
 
@@ -217,6 +240,7 @@ impl ServerHandler for LegacyServer {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        self.until_loaded(&context).await?;
         let service = &self.offer.service;
         self.following
             .subscribe(service, &self.tenant, request.uri, &context.peer)
@@ -236,6 +260,7 @@ impl ServerHandler for LegacyServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        self.until_loaded(&context).await?;
         call::call(&self.offer, &self.tenant, self.level(), request, context)
             .await
             .map(CallToolResponse::Complete)

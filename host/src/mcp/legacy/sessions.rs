@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::Stream;
+use futures_util::future::{self, Either};
+use futures_util::{Stream, stream};
 use rmcp::model::{
     CancelledNotification, CancelledNotificationParam, ClientJsonRpcMessage, ClientNotification,
     ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
@@ -21,8 +22,11 @@ use thiserror::Error;
 use tokio::time::{Instant, timeout};
 
 use super::inbound;
-use super::streams::{CallStream, Watched, name};
+use super::server::error_data;
+use super::streams::{Call, CallStream, Watched, name};
+use super::unanswered::{Number, Unanswered};
 use super::{LegacyLimits, RETRY_AFTER, SessionError};
+use crate::mcp::error::Refusal;
 use crate::task::TenantId;
 
 tokio::task_local! {
@@ -51,10 +55,11 @@ pub struct Session {
     pub idle_since: Instant,
     /// The one agreed on; none before.
     revision: Option<ProtocolVersion>,
-    /// The calls that are not answered, by the name of their stream.
+    pub unanswered: Unanswered,
+    /// The streams of those that have one with a name, by that.
     pub calls: HashMap<String, CallStream>,
-    /// Calls whose client went away before their stream had a name.
-    pub orphans: Vec<RequestId>,
+    /// Those whose client went away before their stream had a name.
+    pub orphans: Vec<Number>,
 }
 
 #[derive(Debug, Error)]
@@ -71,9 +76,59 @@ impl Table {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes a request up, in a session that there is.
+    fn begin<'a>(
+        &'a self,
+        session: &'a SessionId,
+        request: &mut RequestId,
+    ) -> Result<Begun<'a>, Refusal> {
+        let theirs = request.clone();
+        let mut open = self.lock();
+        let call = match open.get_mut(session) {
+            Some(open) => Some(Call {
+                number: open.unanswered.begin(request)?,
+                theirs,
+            }),
+            None => None,
+        };
+        Ok(Begun {
+            table: self,
+            session,
+            call,
+        })
+    }
+
+    /// The number of a request that its client cancels.
+    fn cancel(&self, session: &SessionId, request: &RequestId) -> Option<Number> {
+        self.lock().get_mut(session)?.unanswered.cancel(request)
+    }
+
     fn touch(&self, id: &SessionId) {
         if let Some(session) = self.lock().get_mut(id) {
             session.idle_since = Instant::now();
+        }
+    }
+}
+
+/// A request that is taken up; forgotten again unless it gets to its session.
+struct Begun<'a> {
+    table: &'a Table,
+    session: &'a SessionId,
+    call: Option<Call>,
+}
+
+impl Begun<'_> {
+    fn arrived(mut self) -> Option<Call> {
+        self.call.take()
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = &self.call
+            && let Some(session) = self.table.lock().get_mut(self.session)
+        {
+            session.unanswered.end(call.number);
         }
     }
 }
@@ -133,6 +188,16 @@ impl Sessions {
         revision.is_some_and(inbound::has_batches)
     }
 
+    /// Whether a request of a session with this id is not answered.
+    pub fn awaits(&self, session: Option<&str>, request: Option<&RequestId>) -> bool {
+        let (Some(session), Some(request)) = (session, request) else {
+            return false;
+        };
+        let open = self.open.lock();
+        let session = open.get(session);
+        session.is_some_and(|session| session.unanswered.contains(request))
+    }
+
     /// How many are open, and their HTTP responses.
     pub fn open(&self) -> (usize, usize) {
         let open = self.open.lock();
@@ -161,7 +226,7 @@ impl Sessions {
         }
         for (id, call) in abandoned {
             let reason = Some("the client closed the call".to_owned());
-            let params = CancelledNotificationParam::new(Some(call), reason);
+            let params = CancelledNotificationParam::new(Some(call.as_id()), reason);
             let cancel = ClientJsonRpcMessage::notification(
                 ClientNotification::CancelledNotification(CancelledNotification::new(params)),
             );
@@ -177,7 +242,7 @@ impl Sessions {
     fn watch(
         &self,
         id: &SessionId,
-        call: Option<RequestId>,
+        call: Option<Call>,
         seen: Option<String>,
         inner: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static,
     ) -> Watched {
@@ -204,6 +269,7 @@ impl Session {
             streams_open: 0,
             idle_since: Instant::now(),
             revision: None,
+            unanswered: Unanswered::default(),
             calls: HashMap::new(),
             orphans: Vec::new(),
         }
@@ -215,15 +281,18 @@ impl Session {
         revision >= Some(ProtocolVersion::V_2025_11_25.as_str())
     }
 
-    fn take_abandoned(&mut self, now: Instant, reconnect: Duration) -> Vec<RequestId> {
+    fn take_abandoned(&mut self, now: Instant, reconnect: Duration) -> Vec<Number> {
         let mut taken = std::mem::take(&mut self.orphans);
         self.calls.retain(|_, call| {
             let is_abandoned = call.lost_at.is_some_and(|at| now - at >= reconnect);
             if is_abandoned {
-                taken.push(call.id.clone());
+                taken.push(call.call.number);
             }
             !is_abandoned
         });
+        for number in &taken {
+            self.unanswered.end(*number);
+        }
         taken
     }
 }
@@ -277,22 +346,41 @@ impl SessionManager for Sessions {
     async fn create_stream(
         &self,
         id: &SessionId,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, ManagerError> {
-        let call = match &message {
-            ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
+        let begun = match &mut message {
+            ClientJsonRpcMessage::Request(request) => {
+                match self.open.begin(id, &mut request.id) {
+                    Ok(begun) => Some(begun),
+                    // Of a batch, or come while another one was on its way here.
+                    Err(refusal) => {
+                        let refused = ServerJsonRpcMessage::error(error_data(refusal), None);
+                        let event = ServerSseMessage::from_message(refused);
+                        return Ok(Either::Right(stream::once(future::ready(event))));
+                    }
+                }
+            }
             _ => None,
         };
         let inner = self.inner.create_stream(id, message).await?;
-        Ok(self.watch(id, call, None, inner))
+        let call = begun.and_then(Begun::arrived);
+        Ok(Either::Left(self.watch(id, call, None, inner)))
     }
 
     async fn accept_message(
         &self,
         id: &SessionId,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
     ) -> Result<(), ManagerError> {
         self.open.touch(id);
+        if let ClientJsonRpcMessage::Notification(notification) = &mut message
+            && let ClientNotification::CancelledNotification(cancelled) =
+                &mut notification.notification
+        {
+            let request = cancelled.params.request_id.take();
+            let number = request.and_then(|request| self.open.cancel(id, &request));
+            cancelled.params.request_id = number.map(Number::as_id);
+        }
         Ok(self.inner.accept_message(id, message).await?)
     }
 
@@ -314,7 +402,7 @@ impl SessionManager for Sessions {
             let call = session.calls.get_mut(name(&last_event_id)?)?;
             call.readers += 1;
             call.lost_at = None;
-            Some(call.id.clone())
+            Some(call.call.clone())
         });
         Ok(self.watch(id, call, Some(last_event_id), inner))
     }

@@ -2,18 +2,27 @@
 //! stream breaks is given up unless its client takes the stream up again.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
-use rmcp::model::{RequestId, ServerJsonRpcMessage};
+use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId};
 use tokio::time::Instant;
 
 use super::sessions::Table;
+use super::unanswered::{self, Number, answered};
+
+/// A call under both its names: rmcp's, and its client's.
+#[derive(Clone)]
+pub struct Call {
+    pub number: Number,
+    pub theirs: RequestId,
+}
 
 /// A call that is not answered, and who reads its stream.
 pub struct CallStream {
-    pub id: RequestId,
+    pub call: Call,
     /// A client that takes up its stream may do so before the broken connection is noticed.
     pub readers: usize,
     /// Since when nobody reads it.
@@ -25,7 +34,7 @@ pub struct Watched {
     inner: Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>,
     table: Table,
     session: SessionId,
-    call: Option<RequestId>,
+    call: Option<Call>,
     /// Known from the first event on.
     stream: Option<String>,
     /// The last event the client has seen, which rmcp sends again.
@@ -43,7 +52,7 @@ impl Watched {
     pub fn new(
         table: Table,
         session: SessionId,
-        call: Option<RequestId>,
+        call: Option<Call>,
         seen: Option<String>,
         knows_priming: bool,
         inner: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static,
@@ -59,7 +68,8 @@ impl Watched {
         }
     }
 
-    fn note(&mut self, event: &ServerSseMessage) {
+    /// Notes what the event tells of the call; its answer gets the id its client gave it.
+    fn note(&mut self, event: &mut ServerSseMessage) {
         let Some(call) = &self.call else {
             return;
         };
@@ -68,7 +78,7 @@ impl Watched {
         {
             self.stream = Some(stream.to_owned());
             let known = CallStream {
-                id: call.clone(),
+                call: call.clone(),
                 readers: 1,
                 lost_at: None,
             };
@@ -76,22 +86,21 @@ impl Watched {
                 session.calls.insert(stream.to_owned(), known);
             }
         }
-        if is_answer(event) {
-            self.call = None;
-            if let Some(session) = self.table.lock().get_mut(&self.session)
-                && let Some(stream) = &self.stream
-            {
+        let number = event.message.as_deref().and_then(answered);
+        if number != Some(call.number) {
+            return;
+        }
+        if let Some(message) = &mut event.message {
+            unanswered::name(Arc::make_mut(message), call.theirs.clone());
+        }
+        if let Some(session) = self.table.lock().get_mut(&self.session) {
+            session.unanswered.end(call.number);
+            if let Some(stream) = &self.stream {
                 session.calls.remove(stream);
             }
         }
+        self.call = None;
     }
-}
-
-fn is_answer(event: &ServerSseMessage) -> bool {
-    matches!(
-        event.message.as_deref(),
-        Some(ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
-    )
 }
 
 impl Stream for Watched {
@@ -100,10 +109,10 @@ impl Stream for Watched {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ServerSseMessage>> {
         let this = self.get_mut();
         loop {
-            let Some(event) = ready!(this.inner.as_mut().poll_next(cx)) else {
+            let Some(mut event) = ready!(this.inner.as_mut().poll_next(cx)) else {
                 return Poll::Ready(None);
             };
-            this.note(&event);
+            this.note(&mut event);
             if event.event_id.is_some() && event.event_id == this.seen {
                 continue;
             }
@@ -135,7 +144,7 @@ impl Drop for Watched {
             }
             // Answered through another reader, or given up already.
             Some(None) => {}
-            None => session.orphans.push(call),
+            None => session.orphans.push(call.number),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Messages as lines over a pair of byte streams: MCP's stdio transport, and the local socket behind
 //! it. How the client opens decides the era. Nothing but messages is ever written.
 
+mod paced;
 mod reader;
 mod requests;
 
@@ -8,19 +9,23 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep_until, timeout};
 
-use super::envelope::{self, Head};
+use super::envelope::{self, Head, Rejection};
 use super::error::Refusal;
 use super::{Endpoint, Outcome, status, stopping, wire};
+use crate::service::CallError;
 use crate::task::TenantId;
-pub use reader::{Line, Lines};
-use requests::Requests;
+pub use paced::Paced;
+pub use reader::Line;
+use reader::Lines;
+use requests::{Open, Requests};
+pub use requests::{REQUESTS_MAX, Room, no_room};
 
-/// Messages that wait to be written; more hold back whoever makes them.
+/// Messages that wait to be written; more hold back whoever makes them, and no line is read.
 const OUTGOING_MAX: usize = 64;
 
 /// Limits of one client.
@@ -54,20 +59,24 @@ impl Endpoint {
         limits: LineLimits,
     ) -> io::Result<()> {
         let _client = self.0.line_clients.enter();
-        let mut lines = Lines::new(reader, limits.line_max_bytes);
+        let lines = Lines::new(reader, limits.line_max_bytes);
         let mut connection = Connection::new(self.clone(), tenant.clone(), limits.drain);
         // Messages go through a channel, because several requests write at once.
         let (outgoing, messages) = mpsc::channel(OUTGOING_MAX);
         let writing = tokio::spawn(write(messages, writer));
-        let ended = connection.run(&mut lines, &outgoing).await;
+        let mut client = Paced::new(lines, outgoing);
+        let ended = connection.run(&mut client).await;
         drop(connection);
         let served = match ended {
             Ok(Ended::Handshake(first)) => {
                 let (legacy, tenant) = (&self.0.legacy, tenant.clone());
-                legacy.serve_lines(tenant, &first, lines, outgoing).await
+                legacy
+                    .serve_lines(tenant, &first, client, limits.drain)
+                    .await
             }
             ended => {
-                drop(outgoing);
+                // Nothing more is written.
+                drop(client);
                 ended.map(drop)
             }
         };
@@ -117,44 +126,47 @@ impl Connection {
         }
     }
 
-    async fn run<R: AsyncRead + Unpin>(
-        &mut self,
-        lines: &mut Lines<R>,
-        outgoing: &mpsc::Sender<Bytes>,
-    ) -> io::Result<Ended> {
+    async fn run<R: AsyncRead + Unpin>(&mut self, client: &mut Paced<R>) -> io::Result<Ended> {
         loop {
             let mut shutdown = self.shutdown.clone();
+            let pause = self.requests.pause();
+            let next = async {
+                if let Some(until) = pause {
+                    sleep_until(until).await;
+                }
+                client.next().await
+            };
             let line = tokio::select! {
-                line = lines.next() => line?,
-                () = outgoing.closed() => return Ok(Ended::Over),
+                line = next => line?,
                 () = stopping(&mut shutdown) => {
                     // Subscriptions are answered, too, and end by themselves.
-                    self.requests.finish(self.drain).await;
+                    self.finish(client, "the host stops").await;
                     return Ok(Ended::Over);
                 }
                 () = self.requests.next_ended() => continue,
             };
             match line {
-                Line::Message(line) if self.is_undecided && envelope::is_handshake(&line) => {
-                    self.requests.finish(self.drain).await;
+                None => return Ok(Ended::Over),
+                Some(Line::Message(line)) if self.is_undecided && envelope::is_handshake(&line) => {
+                    self.finish(client, "the client opened a session").await;
                     return Ok(Ended::Handshake(line));
                 }
-                Line::Message(line) => self.take(line, outgoing).await,
-                Line::TooLong => {
+                Some(Line::Message(line)) => self.take(line, client).await,
+                Some(Line::TooLong) => {
                     let refusal = Refusal::line_too_long();
-                    let _ = outgoing.send(wire::failure(None, &refusal.face())).await;
+                    say(client, wire::failure(None, &refusal.face())).await;
                 }
-                Line::End => {
+                Some(Line::End) => {
                     // A client that sends no more may still read what it asked for.
                     self.requests.end_subscriptions();
-                    self.requests.finish(self.drain).await;
+                    self.finish(client, "the client ended its side").await;
                     return Ok(Ended::Over);
                 }
             }
         }
     }
 
-    async fn take(&mut self, line: Vec<u8>, outgoing: &mpsc::Sender<Bytes>) {
+    async fn take<R: AsyncRead + Unpin>(&mut self, line: Vec<u8>, client: &mut Paced<R>) {
         let head = Head::read(&line);
         self.is_undecided &= head.is_of_both_eras();
         if let Some(cancelled) = &head.cancels {
@@ -163,15 +175,43 @@ impl Connection {
         if head.asks_for_status()
             && let Some(id) = &head.id
         {
-            let _ = outgoing.send(status::answer(&self.endpoint, id)).await;
-            return;
+            return say(client, status::answer(&self.endpoint, id)).await;
         }
         let (endpoint, tenant) = (self.endpoint.clone(), self.tenant.clone());
-        let answering = answer(endpoint, tenant, line, outgoing.clone());
-        if let Err(refusal) = self.requests.start(&head, answering) {
-            let message = wire::failure(head.id.as_ref(), &refusal.face());
-            let _ = outgoing.send(message).await;
+        let outgoing = client.outgoing().clone();
+        let started = self
+            .requests
+            .start(&head, |open| answer(endpoint, tenant, line, outgoing, open));
+        if let Err(Rejection { id, refusal }) = started {
+            say(client, wire::failure(id.as_ref(), &refusal.face())).await;
         }
+    }
+
+    /// Waits for what is under way, as long as it may; what is stopped is told why (I8).
+    async fn finish<R: AsyncRead + Unpin>(&mut self, client: &mut Paced<R>, why: &str) {
+        let stopped = self.requests.finish(self.drain).await;
+        let told = async {
+            for id in stopped {
+                say(client, wire::failure(Some(&id), &gone(why).face())).await;
+            }
+        };
+        // It may not be reading.
+        let _ = timeout(self.drain, told).await;
+    }
+}
+
+/// Why a request that was under way has no other answer.
+pub fn gone(why: &str) -> Refusal {
+    Refusal::Call(CallError::Unavailable(format!(
+        "{why} before the request was answered, and the request was stopped"
+    )))
+}
+
+/// Says something of a line that starts nothing, in the place that came with it.
+async fn say<R: AsyncRead + Unpin>(client: &mut Paced<R>, message: Bytes) {
+    // A client that reads no more hears nothing.
+    if let Some(place) = client.place().await {
+        place.send(message);
     }
 }
 
@@ -181,18 +221,32 @@ async fn answer(
     tenant: TenantId,
     line: Vec<u8>,
     outgoing: mpsc::Sender<Bytes>,
+    open: Open,
 ) {
     // Messages that can't be sent have nobody who waits for them.
     match endpoint.answer(&tenant, &line, None, true).await {
         Outcome::Accepted => {}
         Outcome::Message { json, .. } => {
+            open.end();
             let _ = outgoing.send(json).await;
         }
         Outcome::Stream(mut messages) => {
-            while let Some(message) = messages.next().await {
+            let mut next = messages.next().await;
+            while let Some(message) = next {
+                // The answer is the last one, and that nothing follows it shows at once.
+                let following = messages.next().now_or_never();
+                if let Some(None) = following {
+                    open.end();
+                    let _ = outgoing.send(message).await;
+                    return;
+                }
                 if outgoing.send(message).await.is_err() {
                     return;
                 }
+                next = match following {
+                    Some(following) => following,
+                    None => messages.next().await,
+                };
             }
         }
     }

@@ -111,7 +111,7 @@ impl Host {
         }
         let (scheduler, drained) = (self.scheduler.clone(), self.drained.clone());
         self.spawn(async move {
-            scheduler.drain(NEVER).await;
+            scheduler.drain(tokio::time::Instant::now() + NEVER).await;
             drained.store(true, Ordering::SeqCst);
         });
     }
@@ -138,7 +138,7 @@ impl Host {
     pub(super) fn check_places(&self) -> Result<(), String> {
         let counts = self.scheduler.counts();
         let state = self.scheduler.lock();
-        let calls = state.calls.taken_by_tenants();
+        let calls = self.scheduler.0.calls.taken_by_tenants();
         let held: usize = state.held.values().sum();
         let rounds: usize = state.waiting_places.values().sum();
         let waiting = state.waiting.len();

@@ -1,5 +1,7 @@
 //! What goes on after a crash, and what a host that stops leaves.
 
+use tokio::time::Instant;
+
 use super::*;
 
 #[tokio::test]
@@ -44,11 +46,35 @@ async fn a_damaged_record_keeps_no_other_task_from_going_on_or_being_swept() {
     }
 }
 
+fn within(ms: u64) -> Instant {
+    Instant::now() + Duration::from_millis(ms)
+}
+
+#[tokio::test]
+async fn a_stop_waits_once_for_tasks_and_calls_together() {
+    const LIMIT_MS: u64 = 2_000;
+    let host = Fixture::new(|_, _| std::future::pending());
+    let key = host.submit(submission("t", Recovery::Fail)).await;
+    host.until(&key, |task| matches!(task.phase, Phase::Running))
+        .await;
+    let (call, saved) = (submission("c", Recovery::Fail), Saved::default());
+    let call = host
+        .scheduler
+        .start_call(call, Asks::InRounds, saved, Map::new())
+        .await
+        .unwrap();
+    let begun = Instant::now();
+    host.scheduler.drain(within(LIMIT_MS)).await;
+    // The call goes on: whoever serves it ends it.
+    assert!(begun.elapsed() < Duration::from_millis(2 * LIMIT_MS));
+    drop(call);
+}
+
 #[tokio::test]
 async fn a_host_that_stops_takes_resuming_tasks_at_a_checkpoint() {
     let host = Fixture::new(|_, run| async move { work_until_stopped(run).await });
     let key = host.submit(submission("t", Recovery::Resume)).await;
-    host.scheduler.drain(Duration::from_secs(60)).await;
+    host.scheduler.drain(within(60_000)).await;
     let task = host.store.get(&key).unwrap().unwrap();
     assert!(matches!(task.phase, Phase::Queued { .. }));
     assert_eq!((task.attempt.0, task.crashes), (1, 0));
@@ -63,7 +89,7 @@ async fn a_host_that_stops_takes_resuming_tasks_at_a_checkpoint() {
 async fn a_host_that_stops_fails_what_can_not_go_on() {
     let host = Fixture::new(|_, _| std::future::pending());
     let key = host.submit(submission("t", Recovery::Fail)).await;
-    host.scheduler.drain(Duration::from_millis(1)).await;
+    host.scheduler.drain(within(1)).await;
     let task = host.store.get(&key).unwrap().unwrap();
     assert!(matches!(task.phase, Phase::Ended(Ending::Failed(_))));
 }

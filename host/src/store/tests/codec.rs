@@ -7,17 +7,41 @@ use proptest::collection::btree_map;
 use proptest::option;
 use proptest::prelude::*;
 
+use serde_json::Value;
+
+use super::super::bodies::file_name;
 use super::super::codec::{
-    RecordError, decode_answer, decode_request, decode_result, decode_task, encode_answer,
-    encode_ask, encode_result, encode_task,
+    RecordError, decode_answer, decode_part, decode_request, decode_result, decode_task,
+    encode_answer, encode_ask, encode_part, encode_result, encode_task,
 };
+use super::super::keys::{self, Slot};
 use super::{input_key, key, task};
 use crate::clock::Timestamp;
+use crate::harm::{changed, changes, count_taken, edited, edits};
 use crate::task::{
     Abilities, Answer, Ask, Attempt, CallResult, CancelRequest, Digest, Ending, ExternalReference,
-    Input, InputKey, Interrupted, Interruption, Phase, Policy, Recovery, RpcError, Task, ToolRef,
-    Trace,
+    Input, InputKey, Interrupted, Interruption, PartBody, Phase, Policy, Recovery, ResultPart,
+    RpcError, Task, ToolRef, Trace,
 };
+
+const WORDS: &[&str] = &[
+    "queued",
+    "running",
+    "failed",
+    "ready_ms",
+    "NaN",
+    "inf",
+    "-1e999",
+    "resume",
+    "crash",
+    "inputs",
+    "interrupted",
+    "trace",
+    "parent",
+    "form",
+    "accept",
+    "0707070707070707070707070707070707070707070707070707070707070707",
+];
 
 proptest! {
     #[test]
@@ -26,22 +50,90 @@ proptest! {
         prop_assert_eq!(read, task);
     }
 
+    /// What is read of a harmed record is written and read again as it is.
     #[test]
     fn harmed_records_are_refused_or_read_and_never_panic(
         task in any_task(),
+        ask in any_ask(),
+        answer in any_answer(),
+        changes in changes(WORDS),
+        edits in edits(),
         at: prop::sample::Index,
-        byte: u8,
-        noise: Vec<u8>,
     ) {
-        let mut bytes = encode_task(&task);
-        let at = at.index(bytes.len());
-        bytes[at] = byte;
-        let _ = decode_task(task.key.clone(), &bytes);
-        let _ = decode_task(task.key.clone(), &bytes[..at]);
-        let _ = decode_task(task.key, &noise);
-        let _ = decode_answer(&noise);
-        let _ = decode_request(input_key("k"), &noise);
-        let _ = decode_result(noise);
+        let harm = |record: Vec<u8>| {
+            let (version, json) = record.split_first().unwrap();
+            let json: Value = serde_json::from_slice(json).unwrap();
+            let mut other = vec![*version];
+            other.extend(changed(&json, &changes).to_string().into_bytes());
+            let edited = edited(&other, &edits);
+            [record[..at.index(record.len())].to_vec(), other, edited]
+        };
+        for bytes in harm(encode_task(&task)) {
+            if let Ok(read) = decode_task(key("a"), &bytes) {
+                let again = decode_task(key("a"), &encode_task(&read)).unwrap();
+                // A number that is none equals nothing.
+                prop_assert_eq!(format!("{again:?}"), format!("{read:?}"));
+            }
+        }
+        for bytes in harm(encode_ask(&ask)) {
+            if let Ok(read) = decode_request(input_key("k"), &bytes) {
+                prop_assert_eq!(decode_request(input_key("k"), &encode_ask(&read.ask)).unwrap().ask, read.ask);
+            }
+        }
+        for bytes in harm(encode_answer(&answer)) {
+            if let Ok(read) = decode_answer(&bytes) {
+                prop_assert_eq!(decode_answer(&encode_answer(&read)).unwrap(), read);
+            }
+        }
+    }
+
+    #[test]
+    fn harmed_results_and_parts_are_refused_or_read_and_never_panic(
+        json in ".*",
+        part in any_part(),
+        edits in edits(),
+        at: prop::sample::Index,
+    ) {
+        let result = encode_result(&CallResult { json, is_error: true });
+        for bytes in [result[..at.index(result.len())].to_vec(), edited(&result, &edits)] {
+            if let Ok(read) = decode_result(bytes) {
+                prop_assert_eq!(decode_result(encode_result(&read)).unwrap(), read);
+            }
+        }
+        let part = encode_part(part);
+        for bytes in [part[..at.index(part.len())].to_vec(), edited(&part, &edits)] {
+            if let Ok(read) = decode_part(bytes) {
+                prop_assert_eq!(decode_part(encode_part(read.clone())).unwrap(), read);
+            }
+        }
+    }
+
+    /// The names of records are read, too, and so is what stands beside a large body.
+    #[test]
+    fn harmed_names_are_read_or_passed_over_and_never_panic(
+        task in any_task(),
+        edits in edits(),
+        at: prop::sample::Index,
+    ) {
+        let mut names = keys::index(&task);
+        names.push(keys::task(&task.key));
+        names.push(keys::body(&task.key, &Slot::Arguments));
+        names.push(keys::round_expiry(&task.key, task.created_at));
+        for name in names {
+            for bytes in [name[..at.index(name.len())].to_vec(), edited(&name, &edits)] {
+                let _ = keys::read(&bytes);
+                let _ = keys::read_input(&bytes);
+                let _ = keys::read_part_head(&bytes);
+                let _ = keys::read_named(&bytes);
+                let _ = keys::read_timed(&bytes);
+                let _ = file_name(&bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_comes_back_as_it_was(part in any_part()) {
+        prop_assert_eq!(decode_part(encode_part(part.clone())).unwrap(), part);
     }
 
     #[test]
@@ -65,8 +157,22 @@ proptest! {
     fn no_bytes_make_the_reader_panic(bytes: Vec<u8>) {
         let _ = decode_task(key("a"), &bytes);
         let _ = decode_answer(&bytes);
+        let _ = decode_request(input_key("k"), &bytes);
+        let _ = decode_part(bytes.clone());
+        let _ = keys::read(&bytes);
         let _ = decode_result(bytes);
     }
+}
+
+#[test]
+fn harm_to_a_record_gets_past_the_first_look() {
+    let taken = count_taken((any_task(), changes(WORDS)), |(task, changes)| {
+        let json: Value = serde_json::from_slice(&encode_task(&task)[1..]).unwrap();
+        let mut record = vec![1];
+        record.extend(changed(&json, &changes).to_string().into_bytes());
+        decode_task(task.key, &record).is_ok()
+    });
+    assert!((60..240).contains(&taken), "{taken}");
 }
 
 #[test]
@@ -199,4 +305,13 @@ fn any_answer() -> impl Strategy<Value = Answer> {
         Just(Answer::Dismiss),
         ".*".prop_map(Answer::Value),
     ]
+}
+
+fn any_part() -> impl Strategy<Value = ResultPart> {
+    let body = prop_oneof![
+        ".*".prop_map(PartBody::Text),
+        any::<Vec<u8>>().prop_map(PartBody::Blob),
+    ];
+    // An empty type is none.
+    (option::of(".{1,20}"), body).prop_map(|(mime_type, body)| ResultPart { mime_type, body })
 }

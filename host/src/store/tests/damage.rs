@@ -277,3 +277,48 @@ async fn a_task_whose_record_is_damaged_is_removed_with_all_it_has() {
         report.told
     );
 }
+
+/// The database is whole without them.
+#[tokio::test]
+async fn damaged_settings_and_snapshots_of_the_database_are_made_anew() {
+    let bench = Bench::new();
+    let store = filled(&bench).await;
+    store.close().await;
+    drop(store);
+    // A snapshot comes with a start that finds something new.
+    drop(bench.open());
+    let records = bench.path().join("records");
+    let names = bench.files("records");
+    let beside = names
+        .iter()
+        .filter(|name| *name == "conf" || name.starts_with("snap."));
+    let beside: Vec<_> = beside.map(|name| records.join(name)).collect();
+    assert!(beside.len() >= 2, "{names:?}");
+    for file in beside {
+        let whole = fs::read(&file).unwrap();
+        let flipped = (0..whole.len()).step_by(7).map(|at| {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            bytes
+        });
+        let cut = [0, 5, whole.len() - 1].map(|length| whole[..length].to_vec());
+        for bytes in flipped.chain(cut) {
+            fs::write(&file, &bytes).unwrap();
+            let report = check(bench.path()).unwrap();
+            assert!(report.is_sound(), "{report:?}");
+            let store = bench.open();
+            assert!(read_all(&store).iter().all(Result::is_ok));
+        }
+    }
+}
+
+#[test]
+fn a_database_with_other_settings_is_refused_and_kept() {
+    let bench = Bench::new();
+    let records = bench.path().join("records");
+    let other = sled::Config::new().path(&records).segment_size(1 << 20);
+    drop(other.open().unwrap());
+    let settings = fs::read(records.join("conf")).unwrap();
+    assert!(bench.try_open(options()).is_err());
+    assert_eq!(fs::read(records.join("conf")).unwrap(), settings);
+}

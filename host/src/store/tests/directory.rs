@@ -125,3 +125,20 @@ fn write_mark(bench: &Bench, mark: Option<Vec<u8>>) {
     let writes = Writes::from([(keys::SCHEMA.to_vec(), mark)]);
     records.commit(writes).unwrap();
 }
+
+#[test]
+fn a_store_whose_directory_is_gone_is_not_ready() {
+    let bench = Bench::new();
+    let store = bench.open();
+    assert!(store.is_ready());
+    let elsewhere = bench.path().with_extension("moved");
+    std::fs::rename(bench.path(), &elsewhere).unwrap();
+    assert!(!store.is_ready());
+    // One that was put in its place is another one.
+    std::fs::create_dir(bench.path()).unwrap();
+    std::fs::write(bench.path().join("lock"), "").unwrap();
+    assert!(!store.is_ready());
+    std::fs::remove_dir_all(bench.path()).unwrap();
+    std::fs::rename(&elsewhere, bench.path()).unwrap();
+    assert!(store.is_ready());
+}

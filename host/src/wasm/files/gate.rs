@@ -8,7 +8,8 @@ use wasmtime_wasi::filesystem::{Descriptor, Dir, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
 use super::directories::State;
-use crate::wasm::grants::{AskDirectory, DirectoryGrant, GrantError};
+use crate::task::TenantId;
+use crate::wasm::grants::{AskDirectory, CREATE, DirectoryGrant, GrantError};
 use crate::wasm::guest::Guest;
 use crate::wasm::permission::Wish;
 use crate::wasm::quota::Allotment;
@@ -70,7 +71,7 @@ impl Guest {
                 directory.guest_path(),
                 access(&directory)
             ),
-            kept_as: kept_as(&directory),
+            kept_as: kept_as(&directory, &tenant),
             about: about.to_owned(),
             why,
             remember,
@@ -95,6 +96,7 @@ async fn off_thread<T: Send + 'static>(
         Err(GrantError {
             kind: "directory",
             name: directory.name.clone(),
+            remedy: CREATE,
             cause: error.to_string(),
         })
     });
@@ -114,12 +116,15 @@ fn access(directory: &DirectoryGrant) -> &'static str {
 }
 
 /// With its place on the host: what somebody allowed for good does not hold for another one that the
-/// operator's rule names later.
-fn kept_as(directory: &DirectoryGrant) -> String {
+/// operator's rule, or a link on the way, names later.
+fn kept_as(directory: &DirectoryGrant, tenant: &TenantId) -> String {
+    let away = directory.led_away(tenant);
+    let away = away.map(|place| format!(", which is {}", place.display()));
     format!(
-        "{} ({}), {}",
+        "{} ({}), {}{}",
         directory.guest_path(),
         access(directory),
-        directory.path.display()
+        directory.path.display(),
+        away.unwrap_or_default()
     )
 }

@@ -16,7 +16,7 @@ struct Probe;
 
 export!(Probe);
 
-const TOOLS: [&str; 34] = [
+const TOOLS: [&str; 41] = [
     "echo",
     "spin",
     "allocate",
@@ -51,6 +51,13 @@ const TOOLS: [&str; 34] = [
     "fetch-target",
     "fetch-echo",
     "fill",
+    "progress-claim",
+    "return-many",
+    "return-same",
+    "ask-same",
+    "hard-link",
+    "soft-link",
+    "grow",
 ];
 
 impl Guest for Probe {
@@ -94,6 +101,29 @@ impl Guest for Probe {
                 Ok(text("printed".into()))
             }
             "return-huge" => Ok(text("x".repeat(number(&argument)))),
+            "return-many" => Ok(Output {
+                content: vec![Content::Text(String::new()); number(&argument)],
+                structured: None,
+                is_error: false,
+            }),
+            "return-same" => Ok(Output {
+                content: same(number(&argument), Content::Text),
+                structured: None,
+                is_error: false,
+            }),
+            "ask-same" => {
+                let requests = same(number(&argument), |key| InputRequest {
+                    key,
+                    ask: Ask::Roots,
+                });
+                let told = format!("{:?}", control::request_input(&requests));
+                std::mem::forget(requests);
+                Ok(text(told))
+            }
+            "progress-claim" => {
+                control::progress(claimed(number(&argument)), None, None);
+                Ok(text("told".into()))
+            }
             "progress-huge" => {
                 control::progress(&"x".repeat(number(&argument)), None, None);
                 Ok(text("told".into()))
@@ -106,13 +136,21 @@ impl Guest for Probe {
                 std::thread::sleep(Duration::from_secs(3_600));
                 Ok(text("slept".into()))
             }
-            "read" => Ok(text(show(std::fs::read_to_string(argument)))),
-            "write" => Ok(text(show(
-                std::fs::write(argument, "written").map(|()| "written".to_owned()),
-            ))),
-            "fetch" => Ok(text(fetch(&argument))),
+            "read" => Ok(text(show(std::fs::read_to_string(words(&argument))))),
+            "write" => Ok(text(done(std::fs::write(words(&argument), "written")))),
+            "hard-link" => {
+                let (path, link) = two_words(&argument);
+                Ok(text(done(std::fs::hard_link(path, link))))
+            }
+            "soft-link" => {
+                let (path, link) = two_words(&argument);
+                #[expect(deprecated, reason = "the one that is there for every target")]
+                Ok(text(done(std::fs::soft_link(path, link))))
+            }
+            "grow" => Ok(text(done(grow(words(&argument))))),
+            "fetch" => Ok(text(fetch(words(&argument)))),
             "fetch-secret" => Ok(text(fetch_secret(&argument))),
-            "fetch-target" => Ok(text(fetch_target(&argument))),
+            "fetch-target" => Ok(text(fetch_target(words(&argument)))),
             "fetch-echo" => Ok(text(fetch_echo(&argument))),
             "handles" => {
                 let mut kept = Vec::new();
@@ -208,6 +246,40 @@ fn recurse(depth: u64) -> u64 {
 fn number(argument: &str) -> usize {
     let digits = argument.trim_start_matches("{\"n\":").trim_end_matches('}');
     digits.parse().expect("the argument is a number")
+}
+
+/// Text as it is, or as the member `t` of the arguments a client sends; nothing in it is escaped.
+fn words(argument: &str) -> &str {
+    argument
+        .trim_start_matches("{\"t\":\"")
+        .trim_end_matches("\"}")
+}
+
+fn two_words(argument: &str) -> (&str, &str) {
+    words(argument).split_once(' ').expect("two words")
+}
+
+/// One megabyte, as many times over as it is asked for. Whoever drops these breaks its memory.
+fn same<T>(count: usize, make: impl Fn(String) -> T) -> Vec<T> {
+    let text = "x".repeat(1 << 20).leak();
+    (0..count)
+        .map(|_| make(unsafe { String::from_raw_parts(text.as_mut_ptr(), text.len(), text.len()) }))
+        .collect()
+}
+
+/// A text that is longer than all the memory there is.
+fn claimed(length: usize) -> &'static str {
+    let start = black_box(16 as *const u8);
+    unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(start, length)) }
+}
+
+/// Makes a file of a pebibyte.
+fn grow(path: &str) -> std::io::Result<()> {
+    std::fs::File::create(path)?.set_len(1 << 50)
+}
+
+fn done(outcome: std::io::Result<()>) -> String {
+    show(outcome.map(|()| "written".to_owned()))
 }
 
 fn show(outcome: std::io::Result<String>) -> String {
@@ -369,7 +441,9 @@ fn tool(name: &str) -> Tool {
         name: name.to_owned(),
         title: None,
         description: format!("The sandbox's test `{name}`."),
-        input_schema: r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#.into(),
+        input_schema:
+            r#"{"type":"object","properties":{"n":{"type":"integer"},"t":{"type":"string"}}}"#
+                .into(),
         output_schema: None,
         traits: Traits {
             execution: Execution::Auto,

@@ -48,7 +48,7 @@ impl resources::Guest for World {
             "world://huge",
             "world://trap",
         ];
-        if is_variant("prompts-only") {
+        if is_variant("prompts-only") || hostile_schema().is_some() {
             return ResourceList {
                 entries: Vec::new(),
                 templates: Vec::new(),
@@ -184,6 +184,11 @@ impl completion::Guest for World {
 
 impl tools::Guest for World {
     fn list_tools() -> Vec<Tool> {
+        if let Some(schema) = hostile_schema() {
+            let mut tool = tool("touch", Execution::Inline);
+            tool.input_schema = schema;
+            return vec![tool];
+        }
         vec![
             tool("speak", Execution::Auto),
             tool("speak_task", Execution::Task),
@@ -230,6 +235,46 @@ impl tools::Guest for World {
             is_error: false,
         })
     }
+}
+
+/// Schemas that mean to take down whoever compiles them or checks a value.
+fn hostile_schema() -> Option<String> {
+    let root = |inside: &str| format!(r#"{{"type":"object",{inside}}}"#);
+    if is_variant("schema-deep") {
+        let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(10_000), "}".repeat(10_000));
+        return Some(root(&format!(r#""not":{deep}"#)));
+    }
+    if is_variant("schema-nested") {
+        let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(100), "}".repeat(100));
+        return Some(root(&format!(r#""not":{deep}"#)));
+    }
+    if is_variant("schema-reference") {
+        return Some(root(r#""$ref":"https://evil.example/schema""#));
+    }
+    if is_variant("schema-doubling") {
+        let step = |n: usize| format!(r##"{{"$ref":"#/$defs/d{n}"}}"##);
+        let defs = (0..40).map(|n| {
+            let next = step(n + 1);
+            format!(r#""d{n}":{{"anyOf":[{next},{next}]}}"#)
+        });
+        let defs = defs.collect::<Vec<_>>().join(",");
+        let inside = format!(r#""anyOf":[{}],"$defs":{{{defs},"d40":{{}}}}"#, step(0));
+        return Some(root(&inside));
+    }
+    if is_variant("schema-recursion") {
+        let down = r##"{"properties":{"a":{"$ref":"#"}}}"##;
+        return Some(root(&format!(r#""anyOf":[{down},{down}]"#)));
+    }
+    if is_variant("schema-pattern") {
+        return Some(root(r#""properties":{"a":{"pattern":"^(a+)+$"}}"#));
+    }
+    if is_variant("schema-repeats") {
+        let pattern = "((a{100}){100}){100}";
+        return Some(root(&format!(
+            r#""properties":{{"a":{{"pattern":"{pattern}"}}}}"#
+        )));
+    }
+    None
 }
 
 fn spin() -> ! {
