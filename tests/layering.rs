@@ -9,16 +9,17 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("harm", &[]),
     ("task", &["clock"]),
     ("notify", &["task"]),
-    ("schema", &["harm", "task"]),
+    ("schema", &["harm", "plain", "task"]),
     ("store", &["clock", "harm", "notify", "task"]),
     ("scheduler", &["clock", "notify", "schema", "store", "task"]),
+    ("plain", &[]),
     ("threads", &[]),
     ("paths", &[]),
-    ("wasm", &["paths", "scheduler", "task", "threads"]),
+    ("wasm", &["paths", "plain", "scheduler", "task", "threads"]),
     ("config", &["paths", "task"]),
     (
         "catalog",
-        &["config", "scheduler", "schema", "task", "wasm"],
+        &["config", "plain", "scheduler", "schema", "task", "wasm"],
     ),
     (
         "service",
@@ -41,7 +42,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("http", &["mcp", "service", "task"]),
     ("local", &["mcp", "task"]),
-    ("telemetry", &[]),
+    ("telemetry", &["plain"]),
     (
         "app",
         &[
@@ -66,6 +67,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "catalog",
             "config",
             "paths",
+            "plain",
             "schema",
             "store",
             "task",
@@ -119,6 +121,23 @@ fn crates_are_named_by_their_owner_only() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is printed passes one place, which takes out what could drive a terminal.
+#[test]
+fn only_one_file_of_the_command_line_prints() {
+    let is_gate = |file: &Path| file == Path::new("cli/print.rs");
+    let prints = |text: &str| {
+        ["print!(", "println!(", "!(io::std"]
+            .iter()
+            .any(|word| text.contains(word))
+    };
+    let wrong: Vec<PathBuf> = sources()
+        .into_iter()
+        .filter(|(module, file, text)| module == "cli" && !is_gate(file) && prints(text))
+        .map(|(_, file, _)| file)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 /// Every source file of the host with its top module and its code, comments left out.

@@ -12,6 +12,7 @@ mod durability;
 mod endurance;
 mod foreign;
 mod grants;
+mod hostile_host;
 mod hot;
 mod ids;
 mod interleaving;

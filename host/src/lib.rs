@@ -13,6 +13,7 @@ pub mod local;
 pub mod mcp;
 pub mod notify;
 mod paths;
+pub mod plain;
 pub mod scheduler;
 pub mod schema;
 pub mod service;

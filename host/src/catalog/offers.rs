@@ -11,6 +11,7 @@ use super::load::LoadedPlugin;
 use super::naming::{is_tool_name, seen_name, shared};
 use super::template::{UriTemplate, check_uri};
 use super::{Plugin, Snapshot};
+use crate::plain::drives_display;
 use crate::wasm::{Declared, PromptEntry, ResourceEntry, TemplateEntry};
 
 /// Resources, templates and prompts that passed every check.
@@ -127,7 +128,7 @@ fn check_prompts(prompts: &[PromptEntry]) -> Result<(), OfferError> {
         for argument in &prompt.arguments {
             let problem = if argument.name.is_empty() {
                 "an argument has no name"
-            } else if argument.name.contains(char::is_control) {
+            } else if argument.name.contains(drives_display) {
                 "an argument's name has control characters"
             } else if !arguments.insert(&argument.name) {
                 "two of its arguments have the same name"

@@ -4,6 +4,10 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{split, typed_for};
 use super::questions::{Field, FieldKind, Question, QuestionKind};
+use super::text;
+
+/// Names of what can be answered, shown at once.
+const NAMES_MAX_CHARS: usize = 600;
 
 /// An accepted form, or URL when there is no content.
 pub fn accept(content: Option<Map<String, Value>>) -> Value {
@@ -29,8 +33,9 @@ pub fn yes(question: &Question) -> Result<Value, String> {
         QuestionKind::Url(_) => return Ok(accept(None)),
         QuestionKind::Other(method) => {
             return Err(format!(
-                "`{}` asks for {method}, which this client can't do",
-                question.key
+                "`{}` asks for {}, which this client can't do",
+                text::name(&question.key),
+                text::name(method)
             ));
         }
     };
@@ -46,7 +51,8 @@ pub fn yes(question: &Question) -> Result<Value, String> {
             (_, None) => {
                 return Err(format!(
                     "`{}` asks for `{}`, which has no default",
-                    question.key, field.name
+                    text::name(&question.key),
+                    text::name(&field.name)
                 ));
             }
         };
@@ -73,7 +79,8 @@ pub fn from_words(questions: &[Question], words: &[String]) -> Result<Map<String
                 match (&field.default, content.get(&field.name)) {
                     (Some(default), None) => content[&field.name] = default.clone(),
                     (None, None) if field.required => {
-                        return Err(format!("`{key}` needs `{}`, too", field.name));
+                        let (key, field) = (text::name(&key), text::name(&field.name));
+                        return Err(format!("`{key}` needs `{field}`, too"));
                     }
                     _ => {}
                 }
@@ -130,7 +137,7 @@ pub fn open_names(questions: &[Question]) -> String {
         .collect();
     match names.is_empty() {
         true => "nothing".to_owned(),
-        false => names.join(", "),
+        false => text::plain_line(&names.join(", "), NAMES_MAX_CHARS),
     }
 }
 

@@ -33,12 +33,14 @@ pub fn from_words(words: &[String], schema: &Value) -> Result<Map<String, Value>
     let missing = missing
         .iter()
         .filter(|name| !arguments.contains_key(**name));
-    let missing: Vec<String> = missing.map(|name| format!("`{name}`")).collect();
+    let missing: Vec<String> = missing
+        .map(|name| format!("`{}`", text::name(name)))
+        .collect();
     match missing.is_empty() {
         true => Ok(arguments),
         false => Err(format!(
             "the tool needs {}; it takes {}",
-            missing.join(" and "),
+            text::plain_line(&missing.join(" and "), SYNOPSIS_MAX_CHARS),
             of_schema(schema)
         )),
     }
@@ -107,7 +109,7 @@ fn property<'a>(schema: &'a Value, key: &str) -> Result<Option<&'a Value>, Strin
         true => format!("the tool takes no arguments, so no `{key}`"),
         false => format!(
             "the tool has no argument `{key}`; it has {}",
-            known.join(", ")
+            text::plain_line(&known.join(", "), SYNOPSIS_MAX_CHARS)
         ),
     })
 }
@@ -176,7 +178,7 @@ fn typed(text: &str, kinds: &[String]) -> Result<Value, String> {
     }
     Err(kinds
         .iter()
-        .map(|kind| describe(kind))
+        .map(|kind| text::name(describe(kind)))
         .collect::<Vec<_>>()
         .join(" or "))
 }

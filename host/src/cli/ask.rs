@@ -4,6 +4,7 @@
 mod line;
 
 use std::io;
+use std::time::Duration;
 
 use dialoguer::console::{Key, Term};
 use dialoguer::theme::ColorfulTheme;
@@ -11,9 +12,16 @@ use dialoguer::{MultiSelect, Select};
 use serde_json::{Map, Value};
 
 use super::asked::bounds;
+use super::print::note;
 use super::questions::{Field, FieldKind, Question, QuestionKind};
-use super::{answers, terminal, text};
+use super::stop::Interrupts;
+use super::{answers, print, terminal, text};
 use line::ask_line;
+
+/// Of a page's address that is to be opened, which is no use when it is cut.
+const URL_MAX_CHARS: usize = 8_000;
+/// A signal that a prompt has raised arrives in less.
+const RAISED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What a person did with a question.
 pub enum Asked {
@@ -29,28 +37,27 @@ pub fn is_interactive() -> bool {
 }
 
 /// Asks one question and waits for the person.
-pub async fn ask(question: Question) -> io::Result<Asked> {
-    on_terminal(move || ask_blocking(&question)).await
+pub async fn ask(question: Question, interrupts: &mut Interrupts) -> io::Result<Asked> {
+    let asked = on_terminal(interrupts, move || ask_blocking(&question)).await?;
+    Ok(asked.map_or(Asked::Interrupted, Asked::Answered))
 }
 
 /// Offers `choices`; None when the person interrupts or escapes.
-pub async fn choose(prompt: &str, choices: &'static [&'static str]) -> io::Result<Option<usize>> {
-    let prompt = prompt.to_owned();
-    on_terminal(move || {
-        Select::with_theme(&ColorfulTheme::default())
-            .with_prompt(prompt)
-            .items(choices)
-            .default(0)
-            .interact_opt()
-            .map_err(to_io)
-            .or_else(none_if_interrupted)
-    })
-    .await
+pub async fn choose(
+    prompt: &'static str,
+    choices: &'static [&'static str],
+    interrupts: &mut Interrupts,
+) -> io::Result<Option<usize>> {
+    let chosen = on_terminal(interrupts, move || select(prompt, choices, 0)).await?;
+    Ok(chosen.flatten())
 }
 
+/// None when the person interrupts.
 async fn on_terminal<T: Send + 'static>(
+    interrupts: &mut Interrupts,
     prompt: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
+) -> io::Result<Option<T>> {
+    interrupts.forget();
     let result = tokio::task::spawn_blocking(|| {
         terminal::forget_typed_ahead();
         prompt()
@@ -58,16 +65,27 @@ async fn on_terminal<T: Send + 'static>(
     .await;
     // A prompt that was interrupted leaves the cursor hidden.
     let _ = Term::stderr().show_cursor();
-    result.map_err(io::Error::other)?
+    match result.map_err(io::Error::other)? {
+        Ok(answer) => {
+            interrupts.forget();
+            Ok(Some(answer))
+        }
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            // It also raised the signal, which was meant for the prompt and for nothing after it.
+            let _ = tokio::time::timeout(RAISED_WITHIN, interrupts.next()).await;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
-fn ask_blocking(question: &Question) -> io::Result<Asked> {
-    eprintln!(
+fn ask_blocking(question: &Question) -> io::Result<Value> {
+    note!(
         "{} {}",
         text::yellow("?"),
         text::bold(&text::plain_lines(&question.message, 4_000, "  "))
     );
-    let answer = match &question.kind {
+    match &question.kind {
         QuestionKind::Url(url) => visit(url),
         QuestionKind::Form(fields) => match fields.as_slice() {
             [] => choose_action("Go ahead?", "Yes").map(|action| action.finish(Map::new())),
@@ -79,14 +97,10 @@ fn ask_blocking(question: &Question) -> io::Result<Asked> {
             fields => fill(fields),
         },
         QuestionKind::Other(method) => {
-            eprintln!("  it asks for {method}, which this client can't do; declining");
+            let method = text::name(method);
+            note!("  it asks for {method}, which this client can't do; declining");
             Ok(answers::decline())
         }
-    };
-    match answer {
-        Ok(answer) => Ok(Asked::Answered(answer)),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Asked::Interrupted),
-        Err(error) => Err(error),
     }
 }
 
@@ -112,7 +126,7 @@ const DECLINE: &str = "Decline to answer";
 const DISMISS: &str = "Dismiss the question";
 
 fn visit(url: &str) -> io::Result<Value> {
-    eprintln!("  open this page: {}", text::plain(url));
+    note!("  open this page: {}", text::plain_line(url, URL_MAX_CHARS));
     Ok(
         match choose_action("Then", "Go on, the page is done or under way")? {
             Action::Send | Action::Again => answers::accept(None),
@@ -141,7 +155,7 @@ fn confirm(field: &Field) -> io::Result<Value> {
         false => "[y/N]",
     };
     let hint = text::dim(&format!("{keys}  d declines, Esc dismisses"));
-    eprint!("  {} {hint} ", label(field));
+    print::write_note(&format!("  {} {hint} ", label(field)));
     let answered = |yes: bool| {
         let content = Map::from_iter([(field.name.clone(), Value::Bool(yes))]);
         answers::accept(Some(content))
@@ -157,7 +171,7 @@ fn confirm(field: &Field) -> io::Result<Value> {
             _ => {}
         }
     };
-    eprintln!("{}", text::bold(word));
+    note!("{}", text::bold(word));
     Ok(answer)
 }
 
@@ -271,7 +285,7 @@ fn choose_many(
             let values = chosen.into_iter().map(|index| options[index].0.clone());
             return Ok(values.collect());
         }
-        eprintln!(
+        note!(
             "  mark {}",
             bounds(
                 Some(min_items),
@@ -309,13 +323,6 @@ fn select(prompt: &str, items: &[&str], default: usize) -> io::Result<Option<usi
 fn to_io(error: dialoguer::Error) -> io::Error {
     let dialoguer::Error::IO(error) = error;
     error
-}
-
-fn none_if_interrupted<T>(error: io::Error) -> io::Result<Option<T>> {
-    match error.kind() {
-        io::ErrorKind::Interrupted => Ok(None),
-        _ => Err(error),
-    }
 }
 
 #[cfg(test)]

@@ -10,17 +10,20 @@ const CHOICES_SHOWN: usize = 20;
 
 /// A line for each thing that can be answered: its name and what it takes.
 pub fn lines(question: &Question) -> Vec<String> {
-    let key = &question.key;
+    let key = text::name(&question.key);
     match &question.kind {
         QuestionKind::Form(fields) if fields.is_empty() => {
             vec![format!("{key}: a yes, or a no by --decline {key}")]
         }
         QuestionKind::Form(fields) => fields
             .iter()
-            .map(|field| format!("{key}.{}: {}", field.name, takes(field)))
+            .map(|field| format!("{key}.{}: {}", text::name(&field.name), takes(field)))
             .collect(),
         QuestionKind::Url(url) => vec![format!("{key}: a visit to {}", text::plain_line(url, 400))],
-        QuestionKind::Other(method) => vec![format!("{key}: {method}, which a client answers")],
+        QuestionKind::Other(method) => {
+            let method = text::name(method);
+            vec![format!("{key}: {method}, which a client answers")]
+        }
     }
 }
 

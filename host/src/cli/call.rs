@@ -8,9 +8,11 @@ use serde_json::{Map, Value};
 use super::client::{Client, Request};
 use super::exit::{Exit, Failure};
 use super::follow::{self, Manner};
+use super::print::{note, say};
 use super::rounds::{self, Started};
+use super::stop::Interrupts;
 use super::wire::ToolInfo;
-use super::{HostArgs, arguments, render, text, written};
+use super::{HostArgs, arguments, print, render, text, written};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,11 +63,12 @@ pub async fn run(args: CallArgs) -> Result<Exit, Failure> {
         json: args.json,
     };
     let request = Request::call(&tool, arguments);
-    match rounds::send(&client, &request, manner).await? {
+    let mut interrupts = Interrupts::listen()?;
+    match rounds::send(&client, &request, manner, &mut interrupts).await? {
         Started::Ended(result) if args.detach && !args.json => {
             // Standard output is for the id, which a script reads from there.
-            eprintln!("{}", text::dim("it ended at once, so there is no task:"));
-            eprint!("{}", render::result_text(&result));
+            note!("{}", text::dim("it ended at once, so there is no task:"));
+            print::write_note(&render::result_text(&result));
             Ok(follow::result_exit(&result))
         }
         Started::Ended(result) => {
@@ -77,14 +80,14 @@ pub async fn run(args: CallArgs) -> Result<Exit, Failure> {
         Started::Task(task) if args.detach => {
             match args.json {
                 true => render::json(&task.raw),
-                false => println!("{}", text::plain_line(&task.task_id, 128)),
+                false => say!("{}", text::name(&task.task_id)),
             }
             Ok(Exit::Done)
         }
         Started::Task(task) => {
-            let id = text::plain_line(&task.task_id, 128);
-            eprintln!("{}", text::dim(&format!("task {id}")));
-            let exit = follow::follow(&client, &task.task_id, manner).await?;
+            let id = text::name(&task.task_id);
+            note!("{}", text::dim(&format!("task {id}")));
+            let exit = follow::follow(&client, &task.task_id, manner, &mut interrupts).await?;
             say_where(&args, exit);
             Ok(exit)
         }
@@ -98,7 +101,7 @@ fn say_where(args: &CallArgs, exit: Exit) {
     }
     for (seen, path) in written::directories(&args.host, &args.tool) {
         let line = format!("{seen} is {} on this machine", text::path(&path));
-        eprintln!("{}", text::dim(&line));
+        note!("{}", text::dim(&line));
     }
 }
 

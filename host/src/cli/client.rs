@@ -2,6 +2,7 @@
 //! protocol's methods and nothing of terminals.
 
 mod exchange;
+mod room;
 
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::sse::Parser;
 use super::wire::{ClientError, Progress, Reply, Round, TaskState, ToolInfo};
 use exchange::{Endpoint, Message, is_event_stream, next_message, param_headers, read_answer};
+use room::Room;
 
 /// Where a host listens that was told nothing else.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:7331/mcp";
@@ -96,9 +98,13 @@ impl Client {
     /// What a command needs to be told to reach this host, for commands that are shown to a person.
     pub fn flags(&self) -> String {
         let usual = std::env::var(URL_VARIABLE).unwrap_or_else(|_| DEFAULT_URL.to_owned());
-        match self.endpoint.url().as_str() == usual {
-            true => String::new(),
-            false => format!(" --url {}", self.endpoint.url()),
+        let url = self.endpoint.url().as_str();
+        let is_word = |c: char| c.is_ascii_alphanumeric() || ":/.-_[]%".contains(c);
+        match url.chars().all(is_word) {
+            _ if url == usual => String::new(),
+            true => format!(" --url {url}"),
+            // A shell would take it apart.
+            false => format!(" --url '{}'", url.replace('\'', "%27")),
         }
     }
 
@@ -117,8 +123,11 @@ impl Client {
     ) -> Result<Vec<Value>, ClientError> {
         let mut items = Vec::new();
         let mut params = Map::new();
+        let mut room = Room::new();
         for _ in 0..PAGES_MAX {
-            let mut page = self.ask(method, params.clone(), None).await?;
+            let mut page = self
+                .ask_within(&mut room, method, params.clone(), None)
+                .await?;
             match page.get_mut(member).map(Value::take) {
                 Some(Value::Array(more)) => items.extend(more),
                 _ => return Err(ClientError::Malformed(format!("{method} without {member}"))),
@@ -153,7 +162,7 @@ impl Client {
             timeout: None,
         };
         let (id, response) = self.endpoint.post(message).await?;
-        let result = read_answer(response, id, on_progress).await?;
+        let result = read_answer(response, id, &mut Room::new(), on_progress).await?;
         match result.get("resultType").and_then(Value::as_str) {
             Some("task") => Ok(Reply::Task(Box::new(TaskState::parse(result)?))),
             Some("input_required") => serde_json::from_value(result)
@@ -202,8 +211,14 @@ impl Client {
         Ok(states)
     }
 
-    /// Opens a stream of the task's changes; None when the host offers none for it.
+    /// Opens a stream of the task's changes; None when the host offers none for it, or says nothing.
     pub async fn listen(&self, id: &str) -> Result<Option<Listening>, ClientError> {
+        // The stream itself has no end, so the request has no time-out of its own.
+        let opened = tokio::time::timeout(ANSWER_TIMEOUT, self.open_stream(id)).await;
+        opened.unwrap_or(Ok(None))
+    }
+
+    async fn open_stream(&self, id: &str) -> Result<Option<Listening>, ClientError> {
         let mut params = Map::new();
         params.insert("notifications".to_owned(), json!({ "taskIds": [id] }));
         let (_, response) = self
@@ -239,6 +254,18 @@ impl Client {
         params: Map<String, Value>,
         name: Option<&str>,
     ) -> Result<Value, ClientError> {
+        self.ask_within(&mut Room::new(), method, params, name)
+            .await
+    }
+
+    /// The same for one of several whose answers are kept together.
+    async fn ask_within(
+        &self,
+        room: &mut Room,
+        method: &'static str,
+        params: Map<String, Value>,
+        name: Option<&str>,
+    ) -> Result<Value, ClientError> {
         let message = Message {
             method,
             params,
@@ -247,7 +274,7 @@ impl Client {
             timeout: Some(ANSWER_TIMEOUT),
         };
         let (id, response) = self.endpoint.post(message).await?;
-        read_answer(response, id, |_| {}).await
+        read_answer(response, id, room, |_| {}).await
     }
 }
 

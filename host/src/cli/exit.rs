@@ -2,8 +2,12 @@
 
 use std::process::ExitCode;
 
+use super::text::plain_lines;
 use super::wire::ClientError;
 use crate::config::ConfigError;
+
+/// Words of a host's error that are shown.
+const WORDS_MAX_CHARS: usize = 4_000;
 
 /// The exit codes of `longshore --help`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,16 +20,27 @@ pub enum Exit {
     Interrupted,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(match exit {
+impl Exit {
+    pub fn code(self) -> u8 {
+        match self {
             Exit::Done => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Refused => 3,
             Exit::Cancelled => 4,
             Exit::Interrupted => 130,
-        })
+        }
+    }
+
+    /// Ends the process here, wherever the command is.
+    pub fn now(self) -> ! {
+        std::process::exit(self.code().into())
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
     }
 }
 
@@ -73,7 +88,8 @@ impl From<ClientError> for Failure {
             ClientError::BadUrl(_) => Exit::Usage,
             _ => Exit::Refused,
         };
-        // The words may be the host's, and a host is not trusted with the terminal.
-        Failure::new(exit, super::text::plain(&error.to_string()))
+        // The words may be the host's: its lines are not to look like ours.
+        let words = plain_lines(&error.to_string(), WORDS_MAX_CHARS, "  ");
+        Failure::new(exit, words)
     }
 }

@@ -10,10 +10,13 @@ use tokio::time::Instant;
 use super::ask::{self, Asked};
 use super::client::{Client, Listening};
 use super::exit::{Exit, Failure};
+use super::print::note;
 use super::progress::Display;
 use super::questions::{self, Question};
+use super::stop::Interrupts;
 use super::wire::{ClientError, Progress, TaskState, TaskStatus};
 use super::{answers, asked, render, text};
+use crate::task::TaskId;
 use crate::wasm::asks_for_access;
 
 /// Polling keeps to what the host wishes, within these bounds.
@@ -23,6 +26,9 @@ const POLL_DEFAULT: Duration = Duration::from_secs(2);
 /// A host that restarts is waited for: the task outlives it.
 const RECONNECT_FOR: Duration = Duration::from_secs(60);
 const RECONNECT_EVERY: Duration = Duration::from_millis(500);
+/// Questions answered of one task, many more than our host lets a tool ask, and what their keys take.
+const ANSWERED_MAX: usize = 1_000;
+const ANSWERED_MAX_BYTES: usize = 1 << 20;
 
 /// How a person wants a task followed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,23 +56,29 @@ struct Watch<'a> {
     id: &'a str,
     stream: Option<Listening>,
     poll: Duration,
+    is_open: bool,
     is_fresh: bool,
 }
 
 impl<'a> Watch<'a> {
-    async fn open(client: &'a Client, id: &'a str) -> Watch<'a> {
+    fn new(client: &'a Client, id: &'a str) -> Watch<'a> {
         Watch {
             client,
             id,
-            // Subscribing comes before the first read, so that no change falls between them.
-            stream: client.listen(id).await.ok().flatten(),
+            stream: None,
             poll: POLL_DEFAULT,
+            is_open: false,
             is_fresh: true,
         }
     }
 
     /// The task now, and then after each change. Safe to cancel.
     async fn next(&mut self, display: &mut Display) -> Result<TaskState, ClientError> {
+        if !self.is_open {
+            // Subscribing comes before the first read, so that no change falls between them.
+            self.stream = self.client.listen(self.id).await.ok().flatten();
+            self.is_open = true;
+        }
         if !self.is_fresh {
             match &mut self.stream {
                 Some(stream) => match stream.changed().await {
@@ -102,22 +114,25 @@ impl<'a> Watch<'a> {
 }
 
 /// Follows the task until it ends, and prints how it did.
-pub async fn follow(client: &Client, id: &str, manner: Manner) -> Result<Exit, Failure> {
+pub async fn follow(
+    client: &Client,
+    id: &str,
+    manner: Manner,
+    interrupts: &mut Interrupts,
+) -> Result<Exit, Failure> {
     let mut display = Display::start("waiting for the task");
-    let mut watch = Watch::open(client, id).await;
-    let mut answered = BTreeSet::new();
+    let mut watch = Watch::new(client, id);
+    let mut answered = Answered::default();
     loop {
-        let state = tokio::select! {
-            state = watch.next(&mut display) => state.map_err(|error| lost(error, client, id))?,
-            _ = tokio::signal::ctrl_c() => {
-                display.hide();
-                match on_interrupt(client, id).await? {
-                    Some(exit) => return Ok(exit),
-                    None => display.unhide(),
-                }
-                continue;
+        let Some(state) = interrupts.or(watch.next(&mut display)).await else {
+            display.hide();
+            match on_interrupt(client, id, interrupts).await? {
+                Some(exit) => return Ok(exit),
+                None => display.unhide(),
             }
+            continue;
         };
+        let state = state.map_err(|error| lost(error, client, id))?;
         if state.is_terminal() {
             display.finish();
             return Ok(report(&state, manner));
@@ -128,25 +143,28 @@ pub async fn follow(client: &Client, id: &str, manner: Manner) -> Result<Exit, F
         }
         let open: Vec<Question> = questions::questions(&state.input_requests)
             .into_iter()
-            .filter(|question| !answered.contains(&question.key))
+            .filter(|question| !answered.keys.contains(&question.key))
             .collect();
         if open.is_empty() {
             continue;
         }
         display.hide();
-        match collect(&open, manner)
-            .await
-            .map_err(|why| cannot_answer(&why, client, id, &open, manner))?
-        {
-            Some(responses) => {
-                if send(client, id, responses).await? {
-                    answered.extend(open.into_iter().map(|question| question.key));
-                } else {
-                    watch.is_fresh = true;
+        let collected = collect(&open, manner, interrupts).await;
+        match collected.map_err(|why| cannot_answer(&why, client, id, &open, manner))? {
+            Some(responses) => match interrupts
+                .or(send(client, id, responses))
+                .await
+                .transpose()?
+            {
+                Some(true) => answered.add(open)?,
+                Some(false) => watch.is_fresh = true,
+                None => {
+                    detached(client, id);
+                    return Ok(Exit::Interrupted);
                 }
-            }
+            },
             None => {
-                if let Some(exit) = on_interrupt(client, id).await? {
+                if let Some(exit) = on_interrupt(client, id, interrupts).await? {
                     return Ok(exit);
                 }
                 watch.is_fresh = true;
@@ -156,10 +174,33 @@ pub async fn follow(client: &Client, id: &str, manner: Manner) -> Result<Exit, F
     }
 }
 
+/// The keys of a task's questions that were answered here: none is answered twice.
+#[derive(Default)]
+struct Answered {
+    keys: BTreeSet<String>,
+    bytes: usize,
+}
+
+impl Answered {
+    fn add(&mut self, questions: Vec<Question>) -> Result<(), Failure> {
+        for Question { key, .. } in questions {
+            self.bytes += key.len();
+            self.keys.insert(key);
+        }
+        match self.keys.len() > ANSWERED_MAX || self.bytes > ANSWERED_MAX_BYTES {
+            true => Err(Failure::failed(format!(
+                "the task has asked more than {ANSWERED_MAX} questions; given up"
+            ))),
+            false => Ok(()),
+        }
+    }
+}
+
 /// Answers to all of `questions`; None when the person interrupts. The error says why there are none.
 pub async fn collect(
     questions: &[Question],
     manner: Manner,
+    interrupts: &mut Interrupts,
 ) -> Result<Option<Map<String, Value>>, String> {
     let mut responses = Map::new();
     for question in questions {
@@ -168,7 +209,7 @@ pub async fn collect(
             tell(question, &answer);
             answer
         } else if ask::is_interactive() {
-            let asked = ask::ask(question.clone()).await;
+            let asked = ask::ask(question.clone(), interrupts).await;
             match asked.map_err(|error| format!("the terminal can't be used: {error}"))? {
                 Asked::Answered(answer) => answer,
                 Asked::Interrupted => return Ok(None),
@@ -184,10 +225,10 @@ pub async fn collect(
 /// Says what was answered for a person, to a question that may have allowed an effect.
 fn tell(question: &Question, answer: &Value) {
     let message = text::plain_lines(&question.message, 400, "  ");
-    eprintln!("{} {}", text::yellow("?"), text::bold(&message));
+    note!("{} {}", text::yellow("?"), text::bold(&message));
     let content = answer.get("content").map(Value::to_string);
     let content = text::plain_line(content.as_deref().unwrap_or_default(), 400);
-    eprintln!("  {}", text::dim(&format!("answered by --yes: {content}")));
+    note!("  {}", text::dim(&format!("answered by --yes: {content}")));
 }
 
 /// Sends answers; false when the host refused them, so that they are asked again.
@@ -196,7 +237,7 @@ async fn send(client: &Client, id: &str, responses: Map<String, Value>) -> Resul
         Ok(()) => Ok(true),
         Err(ClientError::Rpc(failure)) if ask::is_interactive() => {
             let message = text::plain_line(&failure.message, 400);
-            eprintln!("{} {message}", text::yellow("not taken:"));
+            note!("{} {message}", text::yellow("not taken:"));
             Ok(false)
         }
         Err(error) => Err(lost(error, client, id)),
@@ -204,21 +245,29 @@ async fn send(client: &Client, id: &str, responses: Map<String, Value>) -> Resul
 }
 
 /// Asks whether to leave the task or stop it; None to go on.
-async fn on_interrupt(client: &Client, id: &str) -> Result<Option<Exit>, Failure> {
+async fn on_interrupt(
+    client: &Client,
+    id: &str,
+    interrupts: &mut Interrupts,
+) -> Result<Option<Exit>, Failure> {
     const CHOICES: &[&str] = &[
         "Go on waiting",
         "Detach: the task goes on without you",
         "Cancel the task",
     ];
     let chosen = match ask::is_interactive() {
-        true => ask::choose("The task is still running", CHOICES).await,
+        true => ask::choose("The task is still running", CHOICES, interrupts).await,
         false => Ok(None),
     };
     match chosen {
         Ok(Some(0)) => Ok(None),
         Ok(Some(2)) => {
-            client.cancel(id).await?;
-            eprintln!("{}", text::dim("asked the task to stop; waiting for it"));
+            let Some(cancelled) = interrupts.or(client.cancel(id)).await else {
+                detached(client, id);
+                return Ok(Some(Exit::Interrupted));
+            };
+            cancelled?;
+            note!("{}", text::dim("asked the task to stop; waiting for it"));
             Ok(None)
         }
         Ok(Some(_)) => {
@@ -235,18 +284,27 @@ async fn on_interrupt(client: &Client, id: &str) -> Result<Option<Exit>, Failure
 
 /// Says how to come back to a task.
 fn detached(client: &Client, id: &str) {
+    note!("the task goes on: {}", text::name(id));
+    let Some(id) = pasteable(id) else {
+        return;
+    };
     let flags = client.flags();
-    eprintln!("the task goes on: {id}");
     let watch = format!("  longshore task watch {id}{flags}     to follow it");
     let cancel = format!("  longshore task cancel {id}{flags}    to stop it");
-    eprintln!("{}\n{}", text::dim(&watch), text::dim(&cancel));
+    note!("{}\n{}", text::dim(&watch), text::dim(&cancel));
+}
+
+/// An id that may stand in a command for a person to paste: a host may send anything as one.
+fn pasteable(id: &str) -> Option<&str> {
+    let is_ours = TaskId::parse(id).is_ok() && !id.starts_with('-');
+    is_ours.then_some(id)
 }
 
 /// Prints the end of a task.
 fn report(state: &TaskState, manner: Manner) -> Exit {
     if let Some(reference) = state.reference() {
         let reference = render::reference(&reference);
-        eprintln!("{}", text::dim(&format!("outside: {reference}")));
+        note!("{}", text::dim(&format!("outside: {reference}")));
     }
     match (state.status, &state.result) {
         (TaskStatus::Completed, Some(result)) => {
@@ -259,7 +317,7 @@ fn report(state: &TaskState, manner: Manner) -> Exit {
             }
             let message = state.status_message.as_deref().unwrap_or_default();
             let message = text::plain_lines(message, 2_000, "  ");
-            eprintln!("{}", text::yellow(&cancelled_line(&message)));
+            note!("{}", text::yellow(&cancelled_line(&message)));
             Exit::Cancelled
         }
         _ => {
@@ -271,7 +329,7 @@ fn report(state: &TaskState, manner: Manner) -> Exit {
                 None => state.status_message.as_deref().unwrap_or("no reason given"),
             };
             let message = text::plain_lines(message, 2_000, "  ");
-            eprintln!("{} {message}", text::red("failed:"));
+            note!("{} {message}", text::red("failed:"));
             Exit::Failed
         }
     }
@@ -297,7 +355,7 @@ pub fn result_exit(result: &Value) -> Exit {
 fn lost(error: ClientError, client: &Client, id: &str) -> Failure {
     let is_away = matches!(error, ClientError::Unreachable { .. });
     let mut failure = Failure::from(error);
-    if is_away {
+    if is_away && let Some(id) = pasteable(id) {
         let flags = client.flags();
         failure.message +=
             &format!("\nthe task is kept; follow it later: longshore task watch {id}{flags}");
@@ -313,9 +371,12 @@ fn cannot_answer(
     manner: Manner,
 ) -> Failure {
     let flags = client.flags();
+    let remedy = match pasteable(id) {
+        Some(id) => format!("answer with `longshore task answer {id} KEY=VALUE{flags}`"),
+        None => "answer by its id".to_owned(),
+    };
     Failure::failed(format!(
-        "the task waits for an answer, and {why}:\n{}\nanswer with `longshore task answer {id} \
-         KEY=VALUE{flags}`{}",
+        "the task waits for an answer, and {why}:\n{}\n{remedy}{}",
         described(open),
         manner.or_confirm(open)
     ))

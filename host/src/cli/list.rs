@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::client::Client;
 use super::exit::{Exit, Failure};
 use super::page::{Page, accent};
+use super::print::note;
 use super::wire::{ClientError, METHOD_NOT_FOUND};
 use super::{HostArgs, arguments, render, text};
 
@@ -60,7 +61,7 @@ pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
     let mut page = Page::of_terminal();
     offered.write(&mut page);
     if page.is_empty() {
-        eprintln!("the host offers nothing; give it plugins with --plugins");
+        note!("the host offers nothing; give it plugins with --plugins");
     }
     page.print();
     Ok(Exit::Done)

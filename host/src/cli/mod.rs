@@ -15,6 +15,7 @@ mod list;
 mod page;
 mod place;
 mod plugin;
+mod print;
 mod progress;
 mod prompt;
 mod questions;
@@ -44,6 +45,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::telemetry;
 use crate::threads;
 use exit::{Exit, Failure};
+use print::note;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -140,7 +142,7 @@ pub fn main() -> ExitCode {
     match run(cli) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            eprintln!("{} {}", text::red("error:"), failure.message);
+            note!("{} {}", text::red("error:"), failure.message);
             failure.exit.into()
         }
     }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use dialoguer::console::{Style, Term, measure_text_width};
 
+use super::print;
 use super::text::{self, plain};
 
 const LABEL_WIDTH: usize = 12;
@@ -56,7 +57,7 @@ impl Page {
     }
 
     pub fn print(&self) {
-        print!("{}", self.text);
+        print::output(&self.text);
     }
 
     #[cfg(test)]

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::print::note;
 use super::terminal::NoEcho;
 use super::text;
 use super::wire::Progress;
@@ -93,7 +94,7 @@ impl Display {
             None => true,
         };
         if is_due && !message.is_empty() {
-            eprintln!("{message}");
+            note!("{message}");
             self.last = Some((message.to_owned(), Instant::now()));
         }
     }

@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::client::Request;
 use super::exit::{Exit, Failure};
 use super::follow::Manner;
-use super::{HostArgs, arguments, render, rounds, text};
+use super::print::note;
+use super::{HostArgs, arguments, print, render, rounds, text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,10 +51,10 @@ pub async fn run(args: PromptArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if let Some(description) = told["description"].as_str() {
-        let description = text::plain_lines(description, DESCRIPTION_MAX_CHARS, "");
-        eprintln!("{}", text::dim(&description));
+        let description = text::plain_lines(description, DESCRIPTION_MAX_CHARS, "  ");
+        note!("{}", text::dim(&description));
     }
-    print!("{}", conversation(&told));
+    print::output(&conversation(&told));
     Ok(Exit::Done)
 }
 

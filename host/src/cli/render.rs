@@ -8,8 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::page::Page;
+use super::print::say;
 use super::wire::{Reference, Runs, TaskState};
-use super::{asked, questions, text};
+use super::{asked, print, questions, text};
 
 /// Prints a `CallToolResult` to standard output.
 pub fn result(result: &Value, as_json: bool) {
@@ -17,7 +18,7 @@ pub fn result(result: &Value, as_json: bool) {
         json(result);
         return;
     }
-    print!("{}", result_text(result));
+    print::output(&result_text(result));
 }
 
 /// The same in words, a block on a line or more.
@@ -25,14 +26,14 @@ pub fn result_text(result: &Value) -> String {
     let blocks = result["content"].as_array().into_iter().flatten();
     let text: String = blocks.map(|block| content(block) + "\n").collect();
     match result.get("structuredContent") {
-        Some(structured) if text.is_empty() => format!("{structured:#}\n"),
+        Some(structured) if text.is_empty() => print::json(structured) + "\n",
         _ => text,
     }
 }
 
-/// Prints a value as JSON, escapes and all, so that no text of a tool drives the terminal.
+/// Prints a value as JSON, of which no text of a tool drives the terminal.
 pub fn json(value: &Value) {
-    println!("{value:#}");
+    say!("{}", print::json(value));
 }
 
 /// Whether the tool says that it failed.
@@ -93,37 +94,37 @@ pub fn task(state: &TaskState, as_json: bool) {
         return;
     }
     let progress = state.progress();
-    println!("task     {}", text::plain_line(&state.task_id, 128));
-    println!("status   {}", status(state));
+    say!("task     {}", text::name(&state.task_id));
+    say!("status   {}", status(state));
     if let Some(message) = &progress.message {
-        println!("message  {}", words(message));
+        say!("message  {}", words(message));
     }
     if let (Some(done), Some(total)) = (progress.done, progress.total) {
-        println!("done     {done} of {total}");
+        say!("done     {done} of {total}");
     }
-    println!("created  {}", state.created_at);
-    println!("updated  {}", state.last_updated_at);
+    say!("created  {}", text::name(&state.created_at));
+    say!("updated  {}", text::name(&state.last_updated_at));
     if let Some(told) = state.runs() {
-        println!("runs     {}", runs(&told));
+        say!("runs     {}", runs(&told));
     }
     if let Some(ttl_ms) = state.ttl_ms {
         let ttl = text::span(std::time::Duration::from_millis(ttl_ms));
-        println!("kept     {ttl} from its creation");
+        say!("kept     {ttl} from its creation");
     }
     if let Some(reference) = state.reference() {
-        println!("outside  {}", self::reference(&reference));
+        say!("outside  {}", self::reference(&reference));
     }
     for question in questions::questions(&state.input_requests) {
-        println!("asks     {}", words(&question.message));
+        say!("asks     {}", words(&question.message));
         for line in asked::lines(&question) {
-            println!("{COLUMN}{line}");
+            say!("{COLUMN}{line}");
         }
     }
     if let Some(error) = &state.error {
-        println!("error    {} ({})", words(&error.message), error.code);
+        say!("error    {} ({})", words(&error.message), error.code);
     }
     if let Some(value) = &state.result {
-        println!();
+        say!("");
         result(value, false);
     }
 }
@@ -135,7 +136,7 @@ pub fn task_table(states: &[TaskState]) -> Page {
         let message = state.status_message.as_deref().unwrap_or_default();
         let tool = state.tool().unwrap_or("–");
         rows.push([
-            text::plain_line(&state.task_id, 128),
+            text::name(&state.task_id),
             age(&state.created_at),
             status(state),
             text::plain_line(format!("{tool}: {message}").trim_end_matches(": "), 240),
@@ -157,10 +158,11 @@ fn age(at: &str) -> String {
 /// A task among others, on one line whatever it holds.
 pub fn task_line(state: &TaskState) -> String {
     let message = state.status_message.as_deref().unwrap_or_default();
+    let created = text::name(&state.created_at);
     let line = format!(
         "{}  {}  {:<17}  {:<24}  {}",
-        text::plain_line(&state.task_id, 128),
-        state.created_at.get(..19).unwrap_or(&state.created_at),
+        text::name(&state.task_id),
+        created.get(..19).unwrap_or(&created),
         status(state),
         text::plain_line(state.tool().unwrap_or("-"), 40),
         text::plain_line(message, 60),

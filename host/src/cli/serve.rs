@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::exit::{Exit, Failure};
 use super::place::ServedArgs;
+use super::print::note;
 use super::stop::Stop;
 use super::text;
 use crate::app::Host;
@@ -42,7 +43,7 @@ pub async fn run(args: ServeArgs) -> Result<Exit, Failure> {
         started = start(config.clone()) => started?,
         // Nobody was promised anything yet, and a plugin may take long to compile.
         () = stop.wait() => {
-            eprintln!("stopped before it had started");
+            note!("stopped before it had started");
             return Ok(Exit::Done);
         }
     };
@@ -60,9 +61,9 @@ pub async fn start(config: Config) -> Result<Host, Failure> {
 
 /// Brings the host to rest; a second signal ends the process where it is, which loses no task.
 pub async fn stop_host(host: Host, mut stop: Stop) {
-    eprintln!("stopping; again to stop at once");
+    note!("stopping; again to stop at once");
     tokio::select! {
-        () = host.stop() => eprintln!("stopped"),
+        () = host.stop() => note!("stopped"),
         () = stop.wait() => std::process::exit(130),
     }
 }
@@ -70,7 +71,7 @@ pub async fn stop_host(host: Host, mut stop: Stop) {
 /// Says where the host listens and what it serves.
 pub fn print_summary(host: &Host, config: &Config) {
     let snapshot = host.tools();
-    eprintln!("listening on {}", text::bold(&host.url()));
+    note!("listening on {}", text::bold(&host.url()));
     let tenants = match config.tenants.len() {
         0 => "one, without a token (loopback only)".to_owned(),
         _ => tenant_names(config).join(", "),
@@ -81,10 +82,10 @@ pub fn print_summary(host: &Host, config: &Config) {
         ("tenants", tenants),
         ("data", text::path(&config.data_dir)),
     ] {
-        eprintln!("  {} {value}", text::dim(&format!("{name:<8}")));
+        note!("  {} {value}", text::dim(&format!("{name:<8}")));
     }
     for (name, reason) in &snapshot.failures {
-        eprintln!(
+        note!(
             "  {} {}: {}",
             text::red("failed  "),
             text::plain_line(name, 200),
@@ -95,7 +96,7 @@ pub fn print_summary(host: &Host, config: &Config) {
     for name in config.given.keys() {
         if !snapshot.plugins.contains_key(name) && !snapshot.failures.contains_key(name) {
             let name = text::plain_line(name, 60);
-            eprintln!(
+            note!(
                 "  {} the configuration has [plugin.{name}], and no plugin is called that",
                 text::yellow("unused  ")
             );

@@ -8,9 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::exit::Failure;
+use super::print::note;
 use super::whole::{Readers, Whole};
 use super::wire::ClientError;
-use super::{render, text};
+use super::{print, render, text};
 
 pub enum Sink {
     /// What could drive the terminal is taken out, and data is only named.
@@ -56,7 +57,7 @@ impl Sink {
             Some(bytes) => out.write_all(&bytes).map_err(unwritten),
             None => {
                 let shown = render::content(block);
-                eprintln!("{} {shown}", text::yellow("not data, left out:"));
+                note!("{} {shown}", text::yellow("not data, left out:"));
                 Ok(())
             }
         }
@@ -112,7 +113,7 @@ impl Sink {
         if !words.is_empty() {
             *is_line_open = !on_own_lines && !words.ends_with('\n');
         }
-        write!(io::stdout(), "{begin}{words}{end}").map_err(unwritten)
+        print::try_output(&format!("{begin}{words}{end}")).map_err(unwritten)
     }
 }
 

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::exit::{Exit, Failure};
 use super::place::DataArgs;
+use super::print::say;
 use super::render;
 use crate::app::{introduction, socket_path};
 use crate::task::TenantId;
@@ -23,6 +24,8 @@ Examples:
 
 /// A host that answers nothing for this long is stuck.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Much more than the counts take.
+const ANSWER_MAX_BYTES: u64 = 1 << 20;
 
 /// What is counted, in words.
 const WORDS: &[(&str, &str)] = &[
@@ -86,7 +89,8 @@ async fn ask(socket: &Path) -> std::io::Result<Map<String, Value>> {
         let lines = format!("{opening}{request}\n");
         stream.write_all(lines.as_bytes()).await?;
         let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line).await?;
+        let mut answer = BufReader::new(stream.take(ANSWER_MAX_BYTES));
+        answer.read_line(&mut line).await?;
         let mut answer: Value = serde_json::from_str(&line)?;
         match answer["result"].take() {
             Value::Object(mut result) => {
@@ -103,7 +107,7 @@ async fn ask(socket: &Path) -> std::io::Result<Map<String, Value>> {
 fn print(counts: &Map<String, Value>) {
     for (name, words) in WORDS {
         if let Some(count) = counts.get(*name).and_then(Value::as_u64) {
-            println!("{count:>7}  {words}");
+            say!("{count:>7}  {words}");
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::exit::{Exit, Failure};
 use super::place::ServedArgs;
+use super::print::note;
 use super::serve;
 use super::stop::Stop;
 use super::text;
@@ -178,11 +179,11 @@ async fn until_unneeded(host: &mut LocalHost) -> Result<(), Failure> {
 
 fn print_failures(host: &LocalHost) {
     for (name, reason) in &host.tools().failures {
-        eprintln!(
+        note!(
             "{} {}: {}",
             text::red("failed"),
-            text::plain(name),
-            text::plain(reason)
+            text::plain_line(name, 200),
+            text::plain_lines(reason, 2_000, "  ")
         );
     }
 }

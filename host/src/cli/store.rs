@@ -1,7 +1,7 @@
 //! `longshore store`: looks after a data directory while no host uses it.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::exit::{Exit, Failure};
 use super::place::DataArgs;
+use super::print::{note, say};
 use super::whole::{Readers, Whole};
-use super::{render, stop, terminal, text};
+use super::{print, render, stop, terminal, text};
 use crate::store::{self, Damaged, Exported, OpenError, Report, TransferError};
 use crate::task::TenantId;
 
@@ -162,23 +163,25 @@ fn to_json(report: &Report) -> Value {
 }
 
 fn print_report(report: &Report) {
-    println!(
+    say!(
         "{} tasks, {} records, {} files",
-        report.tasks, report.records, report.files
+        report.tasks,
+        report.records,
+        report.files
     );
     if report.leftover_files > 0 {
-        println!(
+        say!(
             "{} files that a crash left; the next start deletes them",
             report.leftover_files
         );
     }
     for line in &report.told {
-        println!("{} {}", text::red("wrong"), text::plain_line(line, 400));
+        say!("{} {}", text::red("wrong"), text::plain_line(line, 400));
     }
     let total: u64 = report.problems.values().sum();
     match total {
-        0 => println!("{}", text::green("sound")),
-        _ => println!(
+        0 => say!("{}", text::green("sound")),
+        _ => say!(
             "{}: restore a backup, or move what is left with `longshore store export \
              --leave-out-damaged` and `longshore store import`",
             text::red(&format!("{total} problems"))
@@ -194,7 +197,7 @@ fn compact(args: &PlaceArgs) -> Result<Exit, Failure> {
             "bytesBefore": done.bytes_before,
             "bytesAfter": done.bytes_after,
         })),
-        false => println!(
+        false => say!(
             "{} records; {} before, {} now",
             done.records,
             text::size(done.bytes_before),
@@ -212,7 +215,10 @@ async fn export(args: ExportArgs) -> Result<Exit, Failure> {
     };
     let exported = match is_standard(&args.file) {
         true => {
-            let exported = export_to(io::stdout(), directory, damaged).await?;
+            let exported = match io::stdout().is_terminal() {
+                true => export_to(print::JsonLines::to(io::stdout()), directory, damaged).await?,
+                false => export_to(io::stdout(), directory, damaged).await?,
+            };
             match &exported {
                 Err(TransferError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
                     terminal::end_of_a_closed_pipe();
@@ -260,9 +266,9 @@ fn export_json(exported: &Exported) -> Value {
 fn print_exported(exported: &Exported) {
     for (key, what) in &exported.left_out {
         let line = format!("task {} of {}: {what}", key.id, key.tenant);
-        eprintln!("{} {}", text::red("left out"), text::plain_line(&line, 400));
+        note!("{} {}", text::red("left out"), text::plain_line(&line, 400));
     }
-    eprintln!("{} {} tasks", text::green("exported"), exported.tasks);
+    note!("{} {} tasks", text::green("exported"), exported.tasks);
 }
 
 fn import(args: &ImportArgs) -> Result<Exit, Failure> {
@@ -277,7 +283,7 @@ fn import(args: &ImportArgs) -> Result<Exit, Failure> {
     let tasks = tasks.map_err(|error| Failure::failed(chain(&error)))?;
     match args.place.json {
         true => render::json(&json!({ "tasks": tasks })),
-        false => eprintln!("{} {tasks} tasks", text::green("imported")),
+        false => note!("{} {tasks} tasks", text::green("imported")),
     }
     Ok(Exit::Done)
 }
@@ -300,10 +306,10 @@ fn state(args: &PlaceArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if usages.is_empty() {
-        println!("no plugin keeps anything");
+        say!("no plugin keeps anything");
     }
     for (owner, usage) in &usages {
-        println!(
+        say!(
             "{} of {}: {} keys, {}",
             text::plain_line(&owner.plugin, 64),
             owner.tenant,
@@ -320,7 +326,7 @@ fn forget_state(args: &ForgetStateArgs) -> Result<Exit, Failure> {
     let keys = keys.map_err(unopened)?;
     match args.place.json {
         true => render::json(&json!({ "keys": keys })),
-        false => println!("{} {keys} keys", text::green("removed")),
+        false => say!("{} {keys} keys", text::green("removed")),
     }
     Ok(Exit::Done)
 }

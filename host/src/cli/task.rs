@@ -7,10 +7,12 @@ use serde_json::{Map, Value, json};
 
 use super::exit::{Exit, Failure};
 use super::follow::{self, Manner};
+use super::print::{note, say};
 use super::questions::{self, Question};
 use super::result::{self, ResultArgs};
+use super::stop::Interrupts;
 use super::wire::TaskStatus;
-use super::{HostArgs, answers, render, text};
+use super::{HostArgs, answers, print, render, text};
 
 const ANSWER_EXAMPLES: &str = "\
 Examples:
@@ -124,13 +126,13 @@ async fn list(args: ListArgs) -> Result<Exit, Failure> {
         render::task_table(&tasks).print();
     } else {
         for task in &tasks {
-            println!("{}", render::task_line(task));
+            say!("{}", render::task_line(task));
         }
     }
     match (tasks.len(), hidden) {
-        (0, 0) => eprintln!("no tasks"),
+        (0, 0) => note!("no tasks"),
         (_, 0) => {}
-        _ => eprintln!("{}", text::dim(&format!("{hidden} older; see --limit"))),
+        _ => note!("{}", text::dim(&format!("{hidden} older; see --limit"))),
     }
     Ok(Exit::Done)
 }
@@ -155,7 +157,8 @@ async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
         json: args.task.json,
     };
     let client = args.task.host.client()?;
-    follow::follow(&client, &args.task.id, manner).await
+    let mut interrupts = Interrupts::listen()?;
+    follow::follow(&client, &args.task.id, manner, &mut interrupts).await
 }
 
 async fn cancel(args: CancelArgs) -> Result<Exit, Failure> {
@@ -163,19 +166,20 @@ async fn cancel(args: CancelArgs) -> Result<Exit, Failure> {
     let before = client.task(&args.task.id).await?;
     if before.is_terminal() {
         let status = before.status.as_str();
-        eprintln!("the task has ended already: {status}");
+        note!("the task has ended already: {status}");
         return Ok(Exit::Done);
     }
     client.cancel(&args.task.id).await?;
     if !args.wait {
-        eprintln!("asked the task to stop");
+        note!("asked the task to stop");
         return Ok(Exit::Done);
     }
     let manner = Manner {
         yes: false,
         json: args.task.json,
     };
-    match follow::follow(&client, &args.task.id, manner).await? {
+    let mut interrupts = Interrupts::listen()?;
+    match follow::follow(&client, &args.task.id, manner, &mut interrupts).await? {
         Exit::Cancelled => Ok(Exit::Done),
         other => Ok(other),
     }
@@ -205,11 +209,18 @@ async fn answer(args: AnswerArgs) -> Result<Exit, Failure> {
             return Err(Failure::usage(format!("`{key}` is answered twice")));
         }
     }
+    let mut interrupts = Interrupts::listen()?;
     if responses.is_empty() || args.yes {
-        responses.extend(rest(&open, &responses, args.yes).await?);
+        let rest = rest(&open, &responses, args.yes, &mut interrupts).await?;
+        responses.extend(rest);
     }
-    client.answer(&args.task.id, responses).await?;
-    eprintln!("{}", text::green("answered"));
+    let Some(sent) = interrupts.or(client.answer(&args.task.id, responses)).await else {
+        return Err(Failure::interrupted(
+            "interrupted; the host has not said whether it took the answer",
+        ));
+    };
+    sent?;
+    note!("{}", text::green("answered"));
     Ok(Exit::Done)
 }
 
@@ -218,6 +229,7 @@ async fn rest(
     open: &[Question],
     answered: &Map<String, Value>,
     yes: bool,
+    interrupts: &mut Interrupts,
 ) -> Result<Map<String, Value>, Failure> {
     let left: Vec<_> = open
         .iter()
@@ -225,7 +237,8 @@ async fn rest(
         .cloned()
         .collect();
     let manner = Manner { yes, json: false };
-    let collected = follow::collect(&left, manner).await.map_err(|why| {
+    let collected = follow::collect(&left, manner, interrupts).await;
+    let collected = collected.map_err(|why| {
         let open = follow::described(&left);
         Failure::usage(format!("{why}; answer with KEY=VALUE:\n{open}"))
     })?;
@@ -236,10 +249,7 @@ async fn log(args: TaskArgs) -> Result<Exit, Failure> {
     let result = args.host.client()?.log(&args.id).await?;
     match args.json {
         true => render::json(&result),
-        false => print!(
-            "{}",
-            text::plain(result["text"].as_str().unwrap_or_default())
-        ),
+        false => print::output(&text::plain(result["text"].as_str().unwrap_or_default())),
     }
     Ok(Exit::Done)
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 use super::exit::{Exit, Failure};
+use super::print::{note, say};
 use super::whole::{Readers, Whole};
 use super::{render, text};
 use crate::config::{Config, DEFAULT_FILE, Overrides, TenantToken};
@@ -79,15 +80,15 @@ fn add(args: &NamedArgs) -> Result<Exit, Failure> {
     // What is written must be what the host would read.
     let config = Config::parse(&changed, path, Overrides::default())?;
     write(path, &changed)?;
-    println!("{token}");
-    eprintln!(
+    say!("{token}");
+    note!(
         "{} tenant `{name}` in {}; the token is shown this once",
         text::green("added"),
         path.display()
     );
-    eprintln!("{}", text::dim("a running host reads it at its next start"));
+    note!("{}", text::dim("a running host reads it at its next start"));
     if config.tenants.len() == 1 && name != TenantId::local() {
-        eprintln!(
+        note!(
             "tasks made without a token belong to the tenant `local`; `longshore tenant add local` \
              makes a token that reaches them"
         );
@@ -105,9 +106,9 @@ fn list(args: &ListArgs) -> Result<Exit, Failure> {
         render::json(&json!({ "tenants": names }));
         return Ok(Exit::Done);
     }
-    names.iter().for_each(|name| println!("{name}"));
+    names.iter().for_each(|name| say!("{name}"));
     if names.is_empty() {
-        eprintln!("no tenants: the host serves loopback only, without tokens");
+        note!("no tenants: the host serves loopback only, without tokens");
     }
     Ok(Exit::Done)
 }
@@ -117,12 +118,12 @@ fn remove(args: &NamedArgs) -> Result<Exit, Failure> {
     let path = &args.file.config;
     let changed = remove_from(&read(path)?, &name).map_err(|problem| in_file(path, &problem))?;
     write(path, &changed)?;
-    eprintln!(
+    note!(
         "{} tenant `{name}` from {}",
         text::green("removed"),
         path.display()
     );
-    eprintln!("{}", text::dim("a running host reads it at its next start"));
+    note!("{}", text::dim("a running host reads it at its next start"));
     Ok(Exit::Done)
 }
 

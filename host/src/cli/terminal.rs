@@ -31,46 +31,52 @@ pub fn outlive_the_largest_file() {
 /// While it lives, the terminal does not show what is typed, and no `^C`: it would break the line that
 /// a progress bar is drawn over, which then stays behind.
 pub struct NoEcho {
-    before: libc::termios,
+    before: Settings,
 }
 
 impl NoEcho {
     /// None where there is no terminal, or where it is another process's to change.
     pub fn begin() -> Option<NoEcho> {
-        let before = settings()?;
-        let mut quiet = before;
+        let before = Settings::now()?;
+        let mut quiet = before.0;
         quiet.c_lflag &= !libc::ECHO;
-        set(&quiet);
+        Settings(quiet).restore();
         Some(NoEcho { before })
     }
 }
 
 impl Drop for NoEcho {
     fn drop(&mut self) {
+        self.before.restore();
+    }
+}
+
+/// How the terminal is set.
+pub struct Settings(libc::termios);
+
+impl Settings {
+    /// None where there is no terminal, or where it is another process's to change.
+    pub fn now() -> Option<Settings> {
+        if !is_in_foreground() {
+            return None;
+        }
+        let mut settings = std::mem::MaybeUninit::uninit();
+        // SAFETY: fills the settings in where it returns 0, and only then are they read.
+        unsafe {
+            match libc::tcgetattr(libc::STDIN_FILENO, settings.as_mut_ptr()) {
+                0 => Some(Settings(settings.assume_init())),
+                _ => None,
+            }
+        }
+    }
+
+    pub fn restore(&self) {
         // A process in the background would be stopped for touching the terminal.
         if is_in_foreground() {
-            set(&self.before);
+            // SAFETY: reads settings that came from `tcgetattr`.
+            unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &self.0) };
         }
     }
-}
-
-fn settings() -> Option<libc::termios> {
-    if !is_in_foreground() {
-        return None;
-    }
-    let mut settings = std::mem::MaybeUninit::uninit();
-    // SAFETY: fills the settings in where it returns 0, and only then are they read.
-    unsafe {
-        match libc::tcgetattr(libc::STDIN_FILENO, settings.as_mut_ptr()) {
-            0 => Some(settings.assume_init()),
-            _ => None,
-        }
-    }
-}
-
-fn set(settings: &libc::termios) {
-    // SAFETY: reads settings that came from `tcgetattr`.
-    unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, settings) };
 }
 
 fn is_in_foreground() -> bool {

@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use dialoguer::console::{Style, style};
 
+use crate::plain::drives_display;
+
+/// Of what others call something.
+const NAME_MAX_CHARS: usize = 128;
+
 pub fn red(text: &str) -> String {
     style(text).red().bold().for_stderr().to_string()
 }
@@ -34,7 +39,7 @@ pub fn out() -> Style {
 /// marks): a tool must not be able to paint over a question.
 pub fn plain(text: &str) -> String {
     text.chars()
-        .filter(|c| matches!(c, '\n' | '\t') || !(c.is_control() || is_direction_mark(*c)))
+        .filter(|c| matches!(c, '\n' | '\t') || !drives_display(*c))
         .collect()
 }
 
@@ -47,6 +52,11 @@ pub fn plain_line(text: &str, chars_max: usize) -> String {
     }
 }
 
+/// What others call something: a key, an id, a field. It is one line and no longer than a name is.
+pub fn name(text: &str) -> String {
+    plain_line(text, NAME_MAX_CHARS)
+}
+
 /// The same with its lines kept, all but the first behind `indent`.
 pub fn plain_lines(text: &str, chars_max: usize, indent: &str) -> String {
     let text = plain(text);
@@ -56,10 +66,6 @@ pub fn plain_lines(text: &str, chars_max: usize, indent: &str) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
-}
-
-fn is_direction_mark(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// `1.4 MiB`

@@ -36,6 +36,8 @@ pub enum ClientError {
     Status { status: u16, text: String },
     #[error("{}", .0.message)]
     Rpc(RpcFailure),
+    #[error("what the host sends takes more than {mebibytes} MiB of memory; given up")]
+    NoRoom { mebibytes: usize },
     #[error("the host's answer is not MCP: {0}")]
     Malformed(String),
     #[error(transparent)]

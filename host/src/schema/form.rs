@@ -6,10 +6,14 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{Mismatch, SchemaError, compile, findings, object_schema, read};
+use crate::plain::drives_display;
 use crate::task::{Answer, Ask};
 
 /// Fields of one form.
 const FIELDS_MAX: usize = 64;
+
+/// Of a field's name.
+const NAME_MAX_CHARS: usize = 128;
 
 /// Choices of one field.
 const CHOICES_MAX: usize = 256;
@@ -47,6 +51,16 @@ pub fn check_form(schema: &str) -> Result<(), SchemaError> {
         );
     }
     for (name, field) in fields {
+        if name.contains(drives_display) || !(1..=NAME_MAX_CHARS).contains(&name.chars().count()) {
+            let name = findings::clip(&name.replace(drives_display, " "), 80);
+            return refuse(
+                &format!("/properties/{name}"),
+                format!(
+                    "a field's name is 1 to {NAME_MAX_CHARS} characters, none of which controls a \
+                     terminal or the direction of a text"
+                ),
+            );
+        }
         check_field(&format!("/properties/{name}"), field)?;
     }
     if root

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::harm::{changed, changes, count_taken, edited, edits};
+use crate::plain::drives_display;
 use crate::task::{Answer, Ask};
 
 fn parsed(schema: &Value) -> Schema {
@@ -344,6 +345,25 @@ fn a_form_no_client_can_show_is_refused_with_the_place() {
     /properties/f/default: does not fit the field (/: "x" is not of type "integer")
     /properties/f/default: does not fit the field (/: "b" is not one of "a")
     "#);
+}
+
+#[test]
+fn a_fields_name_is_something_to_read() {
+    let named = |name: &str| {
+        let form = json!({"type": "object", "properties": {name: {"type": "boolean"}}});
+        check_form(&form.to_string())
+    };
+    let longest = "é".repeat(128);
+    for name in ["größe", "a b", longest.as_str()] {
+        named(name).unwrap();
+    }
+    let longer = "é".repeat(129);
+    let driving = ["a\u{1b}[2J", "a\nb", "a\u{9b}31m", "a\u{202e}b", "a\u{61c}"];
+    for name in driving.into_iter().chain(["", &longer]) {
+        let told = named(name).unwrap_err().to_string();
+        assert!(told.contains("a field's name is 1 to 128"), "{told:?}");
+        assert!(!told.contains(drives_display), "{told:?}");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::guest::Guest;
 use super::json::{compact, compact_object};
 use super::pace::Turn;
 use super::permission::is_reserved;
+use crate::plain::drives_display;
 use crate::scheduler::{self, Abandoned, LogLevel, Message, Run, StepError};
 use crate::task::{Answer, Ask, ExternalReference, InputKey, InputRequest, Progress};
 
@@ -232,7 +233,7 @@ fn log_level(level: types::LogLevel) -> LogLevel {
 
 /// It stands in a line of the task's log.
 fn logger_name(logger: &str) -> String {
-    let printable = logger.chars().filter(|character| !character.is_control());
+    let printable = logger.chars().filter(|c| !drives_display(*c));
     printable.take(LOGGER_MAX_CHARS).collect()
 }
 

@@ -11,6 +11,7 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
+use crate::plain::drives_display;
 use crate::scheduler::{Message, Run};
 
 /// Output that a guest may hand over at once, bytes.
@@ -147,7 +148,7 @@ fn last_words(tail: &str) -> Option<String> {
     };
     let words: String = words
         .chars()
-        .filter(|character| !character.is_control())
+        .filter(|character| !drives_display(*character))
         .take(LAST_WORDS_MAX_CHARS)
         .collect();
     (!words.is_empty()).then_some(words)

@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::guest::Guest;
 use super::{Decision, Decisions};
+use crate::plain::drives_display;
 use crate::scheduler::{Abandoned, InputError, Run, StepError};
 use crate::task::{Answer, Ask, Digest, InputKey, InputRequest};
 
@@ -278,7 +279,7 @@ fn form(permission: &Permission, wish: &Wish, is_task: bool) -> Ask {
 
 /// Words of others as a part of the host's own.
 fn plain(text: &str, max_chars: usize) -> String {
-    let printable = text.chars().filter(|c| !c.is_control());
+    let printable = text.chars().filter(|c| !drives_display(*c));
     printable.take(max_chars).collect()
 }
 
@@ -325,4 +326,16 @@ pub fn is_reserved(name: &str) -> bool {
 /// Whether a question of this key asks a person for access.
 pub fn asks_for_access(key: &str) -> bool {
     key.starts_with(GRANT_PREFIX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_guest_names_neither_breaks_nor_turns_the_question() {
+        let path = "/desk/a\n\u{1b}[2J\u{9b}31m\u{202e}\u{61c}b";
+        assert_eq!(plain(path, ABOUT_MAX_CHARS), "/desk/a[2J31mb");
+        assert_eq!(plain(path, 5), "/desk");
+    }
 }

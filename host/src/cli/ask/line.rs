@@ -9,30 +9,45 @@ use serde_json::{Number, Value};
 use super::to_io;
 use crate::cli::asked::bounds;
 use crate::cli::questions::{Field, FieldKind};
+use crate::cli::text;
+
+/// Of a default, as it is shown.
+const DEFAULT_MAX_CHARS: usize = 200;
 
 /// None leaves an optional field out.
 pub fn ask_line(prompt: &str, field: &Field) -> io::Result<Option<Value>> {
     let checked_field = field.clone();
     let theme = ColorfulTheme::default();
-    let mut input = Input::<String>::with_theme(&theme)
-        .with_prompt(prompt)
-        .allow_empty(!field.required)
+    let input = Input::<String>::with_theme(&theme)
+        .with_prompt(with_default(prompt, field))
+        .allow_empty(may_be_empty(field))
         .validate_with(move |line: &String| check_line(line, &checked_field));
-    if let Some(default) = &field.default {
-        let shown = default
-            .as_str()
-            .map_or_else(|| default.to_string(), str::to_owned);
-        input = input.default(shown);
-    }
     let line = input.interact_text().map_err(to_io)?;
-    match line.is_empty() && !field.required {
-        true => Ok(None),
+    match line.is_empty() && may_be_empty(field) {
+        true => Ok(field.default.clone()),
         false => Ok(parse_line(&line, field).ok()),
     }
 }
 
+/// The prompt with what an empty line stands for, in words that don't drive the terminal: what is sent
+/// is the default itself.
+fn with_default(prompt: &str, field: &Field) -> String {
+    let Some(default) = &field.default else {
+        return prompt.to_owned();
+    };
+    let default = match default.as_str() {
+        Some(default) => text::plain_line(default, DEFAULT_MAX_CHARS),
+        None => text::plain_line(&default.to_string(), DEFAULT_MAX_CHARS),
+    };
+    format!("{prompt} [{default}]")
+}
+
+fn may_be_empty(field: &Field) -> bool {
+    !field.required || field.default.is_some()
+}
+
 fn check_line(line: &str, field: &Field) -> Result<(), String> {
-    if line.is_empty() && !field.required {
+    if line.is_empty() && may_be_empty(field) {
         return Ok(());
     }
     parse_line(line, field).map(drop)
@@ -92,6 +107,16 @@ mod tests {
 
     use super::*;
     use crate::cli::questions::form_field;
+
+    #[test]
+    fn a_default_is_shown_without_what_drives_the_terminal() {
+        let shown = |schema| with_default("name", &form_field(schema));
+        let text = json!({ "type": "string", "default": "\u{1b}[2J\u{9b}31ma\u{202e}\nb" });
+        assert_eq!(shown(text), "name [[2J31ma b]");
+        let number = json!({ "type": "integer", "default": 5 });
+        assert_eq!(shown(number), "name [5]");
+        assert_eq!(shown(json!({ "type": "string" })), "name");
+    }
 
     #[test]
     fn what_is_typed_is_checked_against_the_field() {

@@ -10,6 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Response, StatusCode, Url};
 use serde_json::{Map, Value, json};
 
+use super::room::Room;
 use crate::cli::sse::Parser;
 use crate::cli::wire::{ClientError, Progress};
 
@@ -118,6 +119,8 @@ pub async fn next_message(
 ) -> Result<Option<Value>, ClientError> {
     loop {
         if let Some(event) = parser.next_event()? {
+            // The one before is gone, or a part of it that is not kept with others.
+            Room::new().take(event.as_bytes())?;
             return serde_json::from_str(&event)
                 .map(Some)
                 .map_err(|error| ClientError::Malformed(error.to_string()));
@@ -130,14 +133,15 @@ pub async fn next_message(
     }
 }
 
-/// Reads the response to request `id`, whichever of the two forms it has.
+/// Reads the response to request `id`, whichever of the two forms it has, if there is room for it.
 pub async fn read_answer(
     mut response: Response,
     id: u64,
+    room: &mut Room,
     mut on_progress: impl FnMut(Progress),
 ) -> Result<Value, ClientError> {
     if !is_event_stream(&response) {
-        return read_json(response).await;
+        return read_json(response, room).await;
     }
     let mut parser = Parser::default();
     while let Some(mut message) = next_message(&mut response, &mut parser).await? {
@@ -159,7 +163,7 @@ pub async fn read_answer(
     })
 }
 
-async fn read_json(response: Response) -> Result<Value, ClientError> {
+async fn read_json(response: Response, room: &mut Room) -> Result<Value, ClientError> {
     let status = response.status();
     let url = response.url().to_string();
     let mut body = Vec::new();
@@ -171,6 +175,7 @@ async fn read_json(response: Response) -> Result<Value, ClientError> {
             return Err(ClientError::Malformed(format!("more than {limit} MiB")));
         }
     }
+    room.take(&body)?;
     match serde_json::from_slice::<Value>(&body) {
         Ok(message) if message.get("jsonrpc").is_some() => into_result(message),
         Err(_) if status == StatusCode::NOT_FOUND => Err(ClientError::NoEndpoint(url)),

@@ -17,8 +17,9 @@ use super::follow::{self, Manner};
 use super::plugin::build;
 use super::rounds::{self, Started};
 use super::serve;
-use super::stop::Stop;
+use super::stop::{Interrupts, Stop};
 use super::{ask, render, text};
+use crate::cli::print::note;
 use crate::config::{Config, Overrides, parse_listen};
 use service::Service;
 use stage::Stage;
@@ -85,7 +86,7 @@ pub async fn run(args: DemoArgs) -> Result<Exit, Failure> {
     }
     if played.is_ok() && !args.once {
         print_connections(&host.url(), None);
-        eprintln!("\n{}", text::dim("serving on; Ctrl-C ends it"));
+        note!("\n{}", text::dim("serving on; Ctrl-C ends it"));
         stop.wait().await;
     }
     serve::stop_host(host, stop).await;
@@ -99,18 +100,19 @@ async fn play(
     stage: &Stage,
     service: &Service,
 ) -> Result<(), Failure> {
+    let interrupts = &mut Interrupts::listen()?;
     heading("Exporting a report: a task with progress and a question in the middle");
     let arguments = stage::report_arguments("by-region", "region");
-    run_tool(client, "report-export", arguments, manner).await?;
+    run_tool(client, "report-export", arguments, manner, interrupts).await?;
     print_files(&stage.output);
 
     heading("Running HTTP contract cases, some of which fail");
     let arguments =
         json!({ "base_url": format!("http://{}", service.address()), "concurrency": 4 });
-    run_tool(client, "regression-run", arguments, manner).await?;
+    run_tool(client, "regression-run", arguments, manner, interrupts).await?;
 
     heading("Cancelling a second export on its way");
-    cancel_on_its_way(client).await
+    cancel_on_its_way(client, interrupts).await
 }
 
 async fn run_tool(
@@ -118,17 +120,18 @@ async fn run_tool(
     name: &str,
     arguments: Value,
     manner: Manner,
+    interrupts: &mut Interrupts,
 ) -> Result<(), Failure> {
     let flags = client.flags();
     let shown = text::dim(&format!(
         "longshore call {name} --args '{arguments}'{flags}"
     ));
-    eprintln!("{shown}");
-    match start(client, name, arguments, manner).await? {
+    note!("{shown}");
+    match start(client, name, arguments, manner, interrupts).await? {
         Started::Ended(result) => render::result(&result, false),
         Started::Task(task) => {
-            eprintln!("{}", text::dim(&format!("task {}", task.task_id)));
-            follow::follow(client, &task.task_id, manner).await?;
+            note!("{}", text::dim(&format!("task {}", task.task_id)));
+            follow::follow(client, &task.task_id, manner, interrupts).await?;
         }
     }
     Ok(())
@@ -139,20 +142,22 @@ async fn start(
     name: &str,
     arguments: Value,
     manner: Manner,
+    interrupts: &mut Interrupts,
 ) -> Result<Started, Failure> {
     let tool = call::find_tool(client, name).await?;
     let arguments: Map<String, Value> = arguments.as_object().cloned().unwrap_or_default();
-    rounds::send(client, &Request::call(&tool, arguments), manner).await
+    let request = Request::call(&tool, arguments);
+    rounds::send(client, &request, manner, interrupts).await
 }
 
-async fn cancel_on_its_way(client: &Client) -> Result<(), Failure> {
+async fn cancel_on_its_way(client: &Client, interrupts: &mut Interrupts) -> Result<(), Failure> {
     let mut arguments = stage::report_arguments("by-product", "product");
     arguments["uneven_rows"] = json!("skip");
     let manner = Manner {
         yes: true,
         json: false,
     };
-    let task = match start(client, "report-export", arguments, manner).await? {
+    let task = match start(client, "report-export", arguments, manner, interrupts).await? {
         Started::Task(task) => task,
         Started::Ended(result) => {
             // A very fast machine ends within the grace, before there is a task to cancel.
@@ -162,9 +167,9 @@ async fn cancel_on_its_way(client: &Client) -> Result<(), Failure> {
     };
     let flags = client.flags();
     let shown = format!("longshore task cancel {}{flags}", task.task_id);
-    eprintln!("{}", text::dim(&shown));
+    note!("{}", text::dim(&shown));
     client.cancel(&task.task_id).await?;
-    follow::follow(client, &task.task_id, manner).await?;
+    follow::follow(client, &task.task_id, manner, interrupts).await?;
     Ok(())
 }
 
@@ -206,7 +211,7 @@ fn free_address() -> SocketAddr {
 }
 
 fn heading(words: &str) {
-    eprintln!("\n{}", text::bold(words));
+    note!("\n{}", text::bold(words));
 }
 
 fn print_files(directory: &Path) {
@@ -217,7 +222,7 @@ fn print_files(directory: &Path) {
     files.sort();
     for file in files {
         let size = std::fs::metadata(&file).map_or(0, |file| file.len());
-        eprintln!("  {:>10}  {}", text::size(size), text::path(&file));
+        note!("  {:>10}  {}", text::size(size), text::path(&file));
     }
 }
 
@@ -232,12 +237,12 @@ fn serve_command(root: &Path, config: &Path) -> String {
 fn print_connections(url: &str, serve: Option<&str>) {
     heading("Connecting a client");
     if let Some(command) = serve {
-        eprintln!("This host ends here. To start it again, and then to connect:\n\n  {command}\n");
+        note!("This host ends here. To start it again, and then to connect:\n\n  {command}\n");
     }
-    eprintln!("  claude mcp add --transport http longshore {url}");
-    eprintln!("\nor, for clients with a configuration file:\n");
+    note!("  claude mcp add --transport http longshore {url}");
+    note!("\nor, for clients with a configuration file:\n");
     let snippet = json!({ "mcpServers": { "longshore": { "type": "http", "url": url } } });
     for line in format!("{snippet:#}").lines() {
-        eprintln!("  {line}");
+        note!("  {line}");
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::service::ITEMS;
 use crate::cli::exit::Failure;
+use crate::cli::print::note;
 use crate::cli::text;
 
 /// Enough that even a fast machine shows progress.
@@ -53,7 +54,7 @@ impl Stage {
         let sales = root.join("input/sales.csv");
         if !sales.exists() {
             std::fs::create_dir_all(root.join("input"))?;
-            eprintln!("{}", text::dim("writing a CSV file of 3 million rows"));
+            note!("{}", text::dim("writing a CSV file of 3 million rows"));
             let temporary = sales.with_extension("new");
             write_sales(&temporary)?;
             std::fs::rename(&temporary, &sales)?;

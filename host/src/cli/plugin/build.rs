@@ -14,6 +14,7 @@ use super::target::{self, TARGET};
 use crate::catalog::load::read_manifest;
 use crate::catalog::manifest::{MANIFEST_FILE, Manifest};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::print::note;
 use crate::cli::whole::{Readers, Whole};
 use crate::cli::{render, text};
 
@@ -87,7 +88,7 @@ pub fn build_all(
     for (directory, manifest) in directories.iter().zip(manifests) {
         target::ensure(directory)?;
         let plugin = build(directory, &manifest, out, &target_dir)?;
-        eprintln!(
+        note!(
             "{} {:<18} {:<8} {:>10}  {:>7}  {}",
             text::green("built"),
             plugin.name,

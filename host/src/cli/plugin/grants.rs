@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::page::Page;
 use crate::cli::place::DataArgs;
+use crate::cli::print::say;
 use crate::cli::{render, text};
 use crate::task::TenantId;
 use crate::wasm::{Decided, Decisions};
@@ -98,7 +99,7 @@ fn to_json(decided: &Decided) -> Value {
 
 fn print(listed: &[Decided], is_revoked: bool) {
     if listed.is_empty() {
-        println!("nothing was allowed for good");
+        say!("nothing was allowed for good");
         return;
     }
     let mut rows = vec![["tenant", "plugin", "target", "asked by"].map(str::to_owned)];
@@ -114,6 +115,6 @@ fn print(listed: &[Decided], is_revoked: bool) {
     page.table(&rows);
     page.print();
     if is_revoked {
-        println!("{}", text::green("taken back"));
+        say!("{}", text::green("taken back"));
     }
 }

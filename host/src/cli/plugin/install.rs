@@ -15,6 +15,7 @@ use crate::catalog::grants::{Effect, Row, compare_with_host, effective};
 use crate::catalog::load::load_plugin;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::place::HostDirs;
+use crate::cli::print::note;
 use crate::cli::{render, text};
 use crate::config::{Config, Given};
 
@@ -116,7 +117,7 @@ async fn install(args: InstallArgs, replaces: bool) -> Result<Exit, Failure> {
     if !args.json {
         write_shortfall(&name, &rows);
         if matches!(taken, Taken::Over { .. }) && has_other_grants(&config, &name, &expected) {
-            eprintln!(
+            note!(
                 "{} the running host gives it other grants than this configuration; restart the host \
                  to give these",
                 text::yellow("grants")
@@ -132,7 +133,7 @@ async fn install(args: InstallArgs, replaces: bool) -> Result<Exit, Failure> {
             "state": state,
         }));
     }
-    eprintln!("{words}");
+    note!("{words}");
     Ok(exit)
 }
 
@@ -144,7 +145,7 @@ fn write_shortfall(plugin: &str, rows: &[Row]) {
             Effect::Missing => "create it, or correct it under",
             Effect::Granted | Effect::Asks | Effect::NotAsked => continue,
         };
-        eprintln!(
+        note!(
             "{} {} {}: {}; {remedy} [plugin.{plugin}.grants]",
             text::yellow(row.effect.as_str()),
             row.kind.as_str(),
@@ -183,7 +184,7 @@ fn outcome(name: &str, version: &str, taken: Taken) -> (Exit, &'static str, Stri
             (Exit::Failed, "waiting", words)
         }
         Taken::Refused { reason } => {
-            let reason = text::plain(&reason);
+            let reason = text::plain_lines(&reason, 2_000, "  ");
             let words =
                 format!("{name} {version} is in place, but the host can't serve it: {reason}");
             (Exit::Failed, "refused", words)

@@ -17,6 +17,7 @@ use crate::catalog::offers::Offers;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::page::Page;
 use crate::cli::place::ServedArgs;
+use crate::cli::print::note;
 use crate::cli::{render, text};
 use crate::config::Given;
 
@@ -71,15 +72,15 @@ pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
         }
         page.print();
         for (name, reason) in &loaded.failures {
-            eprintln!(
+            note!(
                 "{} {}: {}",
                 text::red("failed"),
-                text::plain(name),
-                text::plain(reason)
+                text::plain_line(name, 200),
+                text::plain_lines(reason, 2_000, "  ")
             );
         }
         if listed.is_empty() && loaded.failures.is_empty() {
-            eprintln!("no plugins in {}", config.plugins_dir.display());
+            note!("no plugins in {}", config.plugins_dir.display());
         }
     }
     Ok(match loaded.failures.is_empty() {

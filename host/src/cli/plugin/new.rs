@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::catalog::manifest::{self, MANIFEST_FILE};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::print::note;
 use crate::cli::text;
 
 const CARGO_TOML: &str = include_str!("template/Cargo.toml.txt");
@@ -73,13 +74,13 @@ pub fn run(args: &NewArgs) -> Result<Exit, Failure> {
     };
     let shown = directory.display();
     write().map_err(|error| Failure::failed(format!("can't write {shown}: {error}")))?;
-    eprintln!("{} {shown}", text::green("made"));
+    note!("{} {shown}", text::green("made"));
     for line in [
         format!("longshore plugin build {shown}      into target/plugins/{name}"),
         "longshore serve --plugins target/plugins".to_owned(),
         format!("longshore call {name} up_to=100"),
     ] {
-        eprintln!("  {}", text::dim(&line));
+        note!("  {}", text::dim(&line));
     }
     Ok(Exit::Done)
 }

@@ -8,6 +8,7 @@ use super::stage::Shelf;
 use crate::app::Serving;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::place::HostDirs;
+use crate::cli::print::note;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,11 +49,11 @@ pub async fn run(args: RemoveArgs) -> Result<Exit, Failure> {
     };
     match wait(&config.data_dir, before.as_ref(), &name, is_over).await {
         Taken::Over { url } => {
-            eprintln!("{name} is no longer served at {url}; {tasks}");
+            note!("{name} is no longer served at {url}; {tasks}");
             Ok(Exit::Done)
         }
         Taken::AtNextStart => {
-            eprintln!("{name} is removed; {tasks} at the host's next start");
+            note!("{name} is removed; {tasks} at the host's next start");
             Ok(Exit::Done)
         }
         Taken::NotYet { url } => Err(Failure::failed(format!(

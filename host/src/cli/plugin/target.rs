@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::cli::exit::Failure;
+use crate::cli::print::note;
 
 /// What plugins are compiled for.
 pub const TARGET: &str = "wasm32-wasip2";
@@ -13,7 +14,7 @@ pub fn ensure(directory: &Path) -> Result<(), Failure> {
     if has_target(directory)? {
         return Ok(());
     }
-    eprintln!("getting the {TARGET} target: rustup target add {TARGET}");
+    note!("getting the {TARGET} target: rustup target add {TARGET}");
     let mut rustup = Command::new("rustup");
     rustup
         .args(["target", "add", TARGET])
