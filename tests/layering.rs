@@ -15,6 +15,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("threads", &[]),
     ("wasm", &["scheduler", "task", "threads"]),
     ("config", &["task"]),
+    ("admin", &["catalog", "config", "task", "wasm"]),
     (
         "catalog",
         &["config", "scheduler", "schema", "task", "wasm"],
@@ -35,7 +36,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "mcp",
         &[
-            "catalog", "clock", "harm", "notify", "schema", "service", "task", "wasm",
+            "admin", "catalog", "clock", "harm", "notify", "schema", "service", "task", "wasm",
         ],
     ),
     ("http", &["mcp", "service", "task"]),
@@ -44,6 +45,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "app",
         &[
+            "admin",
             "catalog",
             "clock",
             "config",
@@ -61,6 +63,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "admin",
             "app",
             "catalog",
             "config",
