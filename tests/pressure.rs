@@ -110,6 +110,54 @@ async fn so_are_both_through_a_bridge() {
     is_held_back_and_loses_nothing(host, ping, PINGS).await;
 }
 
+/// More would be refused for want of a place to run or to wait, which is not what is tested.
+const ROOM: &str = "[limits]\ncall_wait_max_ms = 600000\ntenant_calls_waiting_max = 1000\n\
+    drain_timeout_ms = 100";
+
+/// What one client may have open.
+const OPEN_MAX: u64 = 256;
+
+/// A call like `request`, of the same era.
+fn waiting_call(mut request: Value) -> Value {
+    request["method"] = json!("tools/call");
+    request["params"]["name"] = json!("script_inline");
+    request["params"]["arguments"] = json!({"script": [{"do": "wait", "ms": 600_000}]});
+    request
+}
+
+#[tokio::test]
+async fn with_as_many_requests_open_as_may_be_the_next_is_refused_and_a_cancel_is_read() {
+    let setup = setup().configure(ROOM);
+    for (is_legacy, request) in [(true, ping as fn(u64) -> Value), (false, discover)] {
+        let mut host = StdioHost::start(&setup);
+        if is_legacy {
+            host.initialize().await;
+        }
+        for id in FIRST..FIRST + OPEN_MAX {
+            host.send(&waiting_call(request(id))).await;
+        }
+        let mut next = FIRST + OPEN_MAX;
+        host.send(&request(next)).await;
+        let refused = host.next().await.unwrap();
+        assert_eq!(refused["id"], next, "{refused:#}");
+        assert_eq!(refused["error"]["code"], -31000, "{refused:#}");
+        let cancelled = json!({"requestId": FIRST});
+        let cancel = "notifications/cancelled";
+        host.send(&json!({"jsonrpc": "2.0", "method": cancel, "params": cancelled}))
+            .await;
+        loop {
+            next += 1;
+            host.send(&request(next)).await;
+            let answer = host.next().await.unwrap();
+            assert_eq!(answer["id"], next);
+            if answer.get("result").is_some() {
+                break;
+            }
+        }
+        assert!(host.terminate().await.success());
+    }
+}
+
 #[tokio::test]
 async fn an_answer_behind_requests_whose_own_were_not_read_arrives() {
     let setup = setup();

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::plugins::Upkeep;
+use self::plugins::{Loading, Upkeep};
 use crate::admin::{Admin, Running, Serving};
 use crate::catalog::{Catalog, Snapshot, Sources, sandbox_limits};
 use crate::clock::Clock;
@@ -52,44 +52,6 @@ pub struct LocalHost {
     /// None when the socket can't be made, which is said.
     socket: Option<JoinHandle<()>>,
     socket_clients: watch::Receiver<usize>,
-}
-
-/// What a host does from its start on, beside answering who it is.
-enum Loading {
-    /// Loads the plugins and takes up the tasks of an earlier process.
-    UnderWay(AbortOnDropHandle<anyhow::Result<Upkeep>>),
-    Done(Upkeep),
-    Failed,
-}
-
-impl Loading {
-    /// Resolves when it is done, at once if it was before.
-    async fn end(&mut self) -> anyhow::Result<()> {
-        let Loading::UnderWay(loading) = self else {
-            return Ok(());
-        };
-        match loading.await.context("loading the plugins was given up")? {
-            Ok(upkeep) => {
-                *self = Loading::Done(upkeep);
-                Ok(())
-            }
-            Err(error) => {
-                *self = Loading::Failed;
-                Err(error)
-            }
-        }
-    }
-
-    async fn stop(&mut self) {
-        if let Loading::UnderWay(loading) = self {
-            loading.abort();
-            // It may have been done by then.
-            let _ = self.end().await;
-        }
-        if let Loading::Done(upkeep) = self {
-            upkeep.stop().await;
-        }
-    }
 }
 
 impl Host {

@@ -32,6 +32,7 @@ impl Place {
         let components = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-components");
         std::fs::create_dir_all(&components)?;
         std::fs::create_dir_all(dir.path().join("data"))?;
+        std::fs::create_dir_all(dir.path().join("plugins"))?;
         std::os::unix::fs::symlink(components, dir.path().join("data/components"))?;
         let limits = "[limits]\ntasks_unfinished_max = 1_000_000\n".to_owned();
         Ok(Place { dir, limits })
@@ -54,7 +55,7 @@ impl Place {
 
     /// Where plugins are looked for.
     pub fn plugins(&self) -> PathBuf {
-        self.dir.path().to_owned()
+        self.dir.path().join("plugins")
     }
 
     pub fn config(&self) -> PathBuf {
@@ -76,7 +77,7 @@ impl Place {
         command
             .arg("--plugin")
             .arg(longshore_guests::SCRIPT.directory());
-        command.arg("--plugins").arg(self.dir.path());
+        command.arg("--plugins").arg(self.plugins());
         Host::start(command).await
     }
 }

@@ -89,7 +89,13 @@ impl LegacyClient {
     }
 
     pub async fn stream(&self, method: &str, params: Value) -> LegacyStream {
-        let id = Value::from(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        self.stream_under(id, method, params).await
+    }
+
+    /// Sends a request under an id that a test chose.
+    pub async fn stream_under(&self, id: u64, method: &str, params: Value) -> LegacyStream {
+        let id = Value::from(id);
         let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let response = self.post(&body).await;
         assert_eq!(response.status(), 200, "{method}");

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::admin::Serving;
 use crate::catalog::{Catalog, Sweeper, Watch};
@@ -21,6 +23,45 @@ const CANCELS_MAX: usize = 16;
 /// How often components are looked for that nothing needs, at the least and at the most.
 const SWEEP_INTERVAL_MIN: Duration = Duration::from_secs(1);
 const SWEEP_INTERVAL_MAX: Duration = Duration::from_secs(600);
+
+/// What a host does from its start on, beside answering who it is.
+pub enum Loading {
+    /// Loads the plugins and takes up the tasks of an earlier process.
+    UnderWay(AbortOnDropHandle<anyhow::Result<Upkeep>>),
+    Done(Upkeep),
+    Failed,
+}
+
+impl Loading {
+    /// Resolves when it is done, at once if it was before.
+    pub async fn end(&mut self) -> anyhow::Result<()> {
+        let Loading::UnderWay(loading) = self else {
+            return Ok(());
+        };
+        let ended = loading.await.context("loading the plugins was given up");
+        match ended.and_then(|loaded| loaded) {
+            Ok(upkeep) => {
+                *self = Loading::Done(upkeep);
+                Ok(())
+            }
+            Err(error) => {
+                *self = Loading::Failed;
+                Err(error)
+            }
+        }
+    }
+
+    pub async fn stop(&mut self) {
+        if let Loading::UnderWay(loading) = self {
+            loading.abort();
+            // It may have been done by then.
+            let _ = self.end().await;
+        }
+        if let Loading::Done(upkeep) = self {
+            upkeep.stop().await;
+        }
+    }
+}
 
 /// The tasks beside the requests; they end with it.
 pub struct Upkeep {

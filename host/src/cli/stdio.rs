@@ -125,14 +125,14 @@ async fn serve(mut host: LocalHost, tenant: TenantId, mut stop: Stop) -> Result<
     let ended = loop {
         tokio::select! {
             // Compiling may take long, and who the host is can be answered meanwhile.
-            loaded = host.until_loaded(), if !is_loaded => {
-                loaded.map_err(|error| Failure::usage(format!("{error:#}")))?;
+            loaded = until_loaded(&mut host), if !is_loaded => {
+                loaded?;
                 is_loaded = true;
                 print_failures(&host);
             }
             ended = &mut serving => {
                 tokio::select! {
-                    () = until_unneeded(&mut host) => {}
+                    unneeded = until_unneeded(&mut host) => unneeded?,
                     () = stop.wait() => {}
                 }
                 break Some(ended);
@@ -162,13 +162,18 @@ async fn serve(mut host: LocalHost, tenant: TenantId, mut stop: Stop) -> Result<
     }
 }
 
+async fn until_loaded(host: &mut LocalHost) -> Result<(), Failure> {
+    let loaded = host.until_loaded().await;
+    loaded.map_err(|error| Failure::usage(format!("{error:#}")))
+}
+
 /// Resolves when nobody has use for the process whose own client has ended its side.
-async fn until_unneeded(host: &mut LocalHost) {
-    // What is compiled is there at the next start, which a client that gave up on this one makes soon. A
-    // failure is the next start's to tell.
-    let _ = host.until_loaded().await;
+async fn until_unneeded(host: &mut LocalHost) -> Result<(), Failure> {
+    // What is compiled is there at the next start, which a client that gave up on this one makes soon.
+    until_loaded(host).await?;
     // Other clients' processes go through this one.
     host.until_alone().await;
+    Ok(())
 }
 
 fn print_failures(host: &LocalHost) {

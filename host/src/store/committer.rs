@@ -142,14 +142,17 @@ impl Committer {
         if finished.writes.is_empty() {
             return Ok(finished.garbage);
         }
-        let (writes, changes) = (finished.writes, &finished.changes);
-        if let Err(error) = self.core.commit(writes, changes, finished.state) {
-            finished.quota.undo();
-            return Err(error);
-        }
+        let (writes, changes) = (finished.writes, finished.changes);
+        let changed = match self.core.commit(writes, changes, finished.state) {
+            Ok(changed) => changed,
+            Err(error) => {
+                finished.quota.undo();
+                return Err(error);
+            }
+        };
         finished.quota.apply();
-        for change in &finished.changes {
-            self.notifier.publish(&change.key);
+        for key in changed {
+            self.notifier.publish(&key);
         }
         Ok(finished.garbage)
     }

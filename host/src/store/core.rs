@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{
+    Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 
 use super::bodies::Bodies;
 use super::codec::{self, FORMAT};
@@ -22,7 +24,7 @@ use super::state::{StateDraft, Usages, visible_names};
 use super::watermark::{Watermark, last_commit, lost_commits};
 use super::{OpenError, StoreError, StoreOptions};
 use super::{parts, rounds, scratch};
-use crate::task::{Task, TaskKey, TenantId};
+use crate::task::{Phase, Task, TaskKey, TenantId};
 
 /// A checkpoint may be replaced while its file is being read; the next one is there then.
 const READ_TRIES: u32 = 5;
@@ -38,7 +40,7 @@ pub(super) struct Core {
     watermark: Watermark,
     /// The number of the last commit.
     commits: AtomicU64,
-    in_flight: RwLock<InFlight>,
+    seen: RwLock<Seen>,
     /// What calls left between rounds, and what is kept of large results.
     pub(super) round_bytes: TenantBytes,
     pub(super) part_bytes: TenantBytes,
@@ -56,12 +58,15 @@ pub(super) struct Core {
     _lock: File,
 }
 
-/// What a commit is changing, as it is until that is durable. The database shows a change at once;
-/// a reader must not (I1).
+/// What readers see in the database's stead.
 #[derive(Default)]
-struct InFlight {
+struct Seen {
+    /// What a commit is changing, as it is until that is durable. The database shows a change at
+    /// once; a reader must not (I1).
     tasks: HashMap<TaskKey, Option<Task>>,
     state: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// Tasks that run, as last committed: they are read and changed most, and no more run than may.
+    running: HashMap<TaskKey, Task>,
 }
 
 impl Core {
@@ -99,7 +104,7 @@ impl Core {
             part_bytes: parts::count(&records, &bodies, options.tenant_results_kept_max_bytes)
                 .map_err(unreadable)?,
             unfinished_max: options.tasks_unfinished_max,
-            in_flight: RwLock::default(),
+            seen: RwLock::default(),
             usages: Usages::default(),
             failure: OnceLock::new(),
             told: Mutex::default(),
@@ -135,7 +140,7 @@ impl Core {
             commits: AtomicU64::new(last_commit(&records).unwrap()),
             logs: Logs::open(directory.join("logs")).unwrap(),
             room: Room::new(Disk::new(directory, 0)),
-            in_flight: RwLock::default(),
+            seen: RwLock::default(),
             usages: Usages::default(),
             unfinished: Mutex::new(count_unfinished(&records).unwrap()),
             round_bytes: rounds::count(&records, u64::MAX).unwrap(),
@@ -152,15 +157,15 @@ impl Core {
     /// The task as last committed.
     pub(super) fn get(&self, key: &TaskKey) -> Result<Option<Task>, StoreError> {
         // Held over the read: otherwise a commit could begin between the two looks.
-        let in_flight = self
-            .in_flight
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(committed) = in_flight.tasks.get(key) {
+        let seen = self.seen();
+        if let Some(committed) = seen.tasks.get(key) {
             return Ok(committed.clone());
         }
+        if let Some(running) = seen.running.get(key) {
+            return Ok(Some(running.clone()));
+        }
         let record = self.records.get(&keys::task(key))?;
-        drop(in_flight);
+        drop(seen);
         let task = record.map(|bytes| codec::decode_task(key.clone(), &bytes));
         Ok(task.transpose()?)
     }
@@ -176,11 +181,8 @@ impl Core {
     /// A record of somebody's state, as last committed.
     pub(super) fn state_value(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         // Held over the read, as above.
-        let in_flight = self
-            .in_flight
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(committed) = in_flight.state.get(name) {
+        let seen = self.seen();
+        if let Some(committed) = seen.state.get(name) {
             return Ok(committed.clone());
         }
         Ok(self.records.get(name)?.map(|value| value.to_vec()))
@@ -193,13 +195,10 @@ impl Core {
         from: &[u8],
         max: usize,
     ) -> Result<Vec<Vec<u8>>, StoreError> {
-        let in_flight = self
-            .in_flight
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen();
         let names = self.records.keys_between(from, keys::STATE_END);
         let names = names.map(|name| Ok(name?.to_vec()));
-        visible_names(names, &in_flight.state, prefix, from, max)
+        visible_names(names, &seen.state, prefix, from, max)
     }
 
     /// The body that the record `name` of the task names by `value`; none if it is gone meanwhile.
@@ -225,23 +224,21 @@ impl Core {
         outcome.map(Some).map_err(|error| error.of(what))
     }
 
-    /// Makes `writes` durable (I1). Until it returns, readers see what is changed as it was.
+    /// Makes `writes` durable (I1); the tasks that were changed. Until it returns, readers see what is
+    /// changed as it was.
     pub(super) fn commit(
         &self,
         mut writes: Writes,
-        changes: &[Change],
+        changes: Vec<Change>,
         state: StateDraft,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<TaskKey>, StoreError> {
         let number = self.commits.load(Ordering::SeqCst) + 1;
         writes.insert(keys::COMMITS.to_vec(), Some(number.to_be_bytes().to_vec()));
-        let before = changes.iter().map(|c| (c.key.clone(), c.before.clone()));
         {
-            let mut in_flight = self
-                .in_flight
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
-            in_flight.tasks.extend(before);
-            in_flight.state.extend(state.before);
+            let before = changes.iter().map(|c| (c.key.clone(), c.before.clone()));
+            let mut seen = self.seen_mut();
+            seen.tasks.extend(before);
+            seen.state.extend(state.before);
         }
         // After an error nobody knows what is on the disk; readers go on seeing what was.
         self.records.commit(writes)?;
@@ -250,13 +247,32 @@ impl Core {
             // Nothing is lost by it; a loss would be noticed later or not at all.
             tracing::warn!(%error, "the number of the last commit could not be noted");
         }
-        self.count(changes);
+        self.count(&changes);
         self.usages.take(state.usages);
-        *self
-            .in_flight
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = InFlight::default();
-        Ok(())
+        let mut seen = self.seen_mut();
+        seen.tasks.clear();
+        seen.state.clear();
+        let mut changed = Vec::with_capacity(changes.len());
+        for change in changes {
+            match change.after {
+                Some(task) if task.phase == Phase::Running => {
+                    seen.running.insert(change.key.clone(), task);
+                }
+                _ => {
+                    seen.running.remove(&change.key);
+                }
+            }
+            changed.push(change.key);
+        }
+        Ok(changed)
+    }
+
+    fn seen(&self) -> RwLockReadGuard<'_, Seen> {
+        self.seen.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn seen_mut(&self) -> RwLockWriteGuard<'_, Seen> {
+        self.seen.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes no more writes, whatever happens (I8).

@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::bodies::Body;
-use super::codec::{decode_task, encode_task};
+use super::codec::encode_task;
 use super::core::{Core, is_unfinished};
 use super::keys::{self, Slot};
 use super::quota::QuotaDraft;
@@ -179,10 +179,7 @@ impl<'a> Draft<'a> {
 
     pub(super) fn newest(&mut self, key: &TaskKey) -> Result<Option<&Task>, StoreError> {
         if !self.tasks.contains_key(key) {
-            let record = self.core.records.get(&keys::task(key))?;
-            let committed = record
-                .map(|bytes| decode_task(key.clone(), &bytes))
-                .transpose()?;
+            let committed = self.core.get(key)?;
             let entry = Entry {
                 was_unfinished: is_unfinished(&committed),
                 newest: committed.clone(),

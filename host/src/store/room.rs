@@ -3,13 +3,16 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::StoreError;
 use super::disk::{COMMIT_ROOM_BYTES, Disk};
 
 /// How often a full disk is looked at by what waits for room on it.
 const POLL: Duration = Duration::from_millis(100);
+
+/// How long what was seen of a disk is good enough for what is small.
+const LOOK_MS: u64 = 20;
 
 /// What to do when there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,9 @@ pub(super) struct Room {
     reserved: AtomicU64,
     /// Whether the disk was full when somebody looked last.
     is_full: AtomicBool,
+    /// How long the last look is good enough for what is small, in milliseconds from `opened`.
+    good_until: AtomicU64,
+    opened: Instant,
     /// Set once nothing may wait any more.
     is_ending: AtomicBool,
 }
@@ -46,6 +52,8 @@ impl Room {
             disk,
             reserved: AtomicU64::new(0),
             is_full: AtomicBool::new(false),
+            good_until: AtomicU64::new(0),
+            opened: Instant::now(),
             is_ending: AtomicBool::new(false),
         }
     }
@@ -62,6 +70,17 @@ impl Room {
             _ => {}
         }
         !is_full
+    }
+
+    /// The same as seen a moment ago, which is good enough for what needs no room of its own.
+    fn was_there(&self) -> bool {
+        let now = self.opened.elapsed().as_millis() as u64;
+        let is_recent = now < self.good_until.load(Ordering::Relaxed);
+        if is_recent && !self.is_full.load(Ordering::SeqCst) {
+            return true;
+        }
+        self.good_until.store(now + LOOK_MS, Ordering::Relaxed);
+        self.is_there()
     }
 
     /// Waits until a commit finds room. False once nobody may wait any more. Blocks.
@@ -83,7 +102,10 @@ impl Room {
     ) -> Result<Reserved<'_>, StoreError> {
         let mut has_told = false;
         loop {
-            let is_there = self.is_there();
+            let is_there = match bytes {
+                0 => self.was_there(),
+                _ => self.is_there(),
+            };
             let reserved = self.try_reserve(bytes);
             match reserved {
                 Some(reserved) if is_there => return Ok(reserved),
@@ -103,6 +125,9 @@ impl Room {
     fn try_reserve(&self, bytes: u64) -> Option<Reserved<'_>> {
         let before = self.reserved.fetch_add(bytes, Ordering::SeqCst);
         let reserved = Reserved { room: self, bytes };
+        if bytes == 0 {
+            return Some(reserved);
+        }
         let needed = before
             .saturating_add(bytes)
             .saturating_add(COMMIT_ROOM_BYTES);

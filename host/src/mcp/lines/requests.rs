@@ -47,7 +47,7 @@ pub fn no_room() -> Refusal {
 
 #[derive(Default)]
 pub struct Requests {
-    /// Also those whose answer waits to be written: of these there are no more than lines were read.
+    /// Also those whose answer waits to be written. These are few as well: while any waits, no line is read.
     tasks: JoinSet<()>,
     running: HashMap<RequestId, Running>,
     /// As many as there are tasks without an answer.
