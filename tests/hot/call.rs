@@ -7,7 +7,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
 use super::{
-    finish, plugin, plugin_done, said, script, start_asking, text, tools, until_serving, version,
+    LOOK, finish, plugin, plugin_done, said, script, start_asking, text, tools, until_serving,
+    version,
 };
 use crate::harness::{Host, Setup, StdioHost};
 use crate::world::install_variant;
@@ -397,7 +398,7 @@ async fn a_host_that_dies_in_a_change_leaves_the_old_version_or_the_new() {
             false => std::fs::read_dir(setup.path("plugins")).unwrap().count() > 1,
         };
         while !is_there() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(LOOK).await;
         }
         host.kill().await;
         if is_placed {
@@ -418,6 +419,48 @@ async fn a_host_that_dies_in_a_change_leaves_the_old_version_or_the_new() {
         // What was left does not stand in the way.
         let again = admin.plugins("replace", json!({"path": served})).await;
         assert_eq!(again["state"], "served", "{again:#}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_leaves_a_whole_plugin_or_none() {
+    let setup = Setup::new(&[]);
+    setup.keep_compiled_code_apart();
+    let _host = setup.start().await;
+    let entries = || {
+        let entries = std::fs::read_dir(setup.path("plugins")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.collect::<Vec<_>>()
+    };
+    let is_under_way = || entries().iter().any(|name| name.starts_with(".longshore-"));
+    for (name, leaves) in [("one", false), ("two", true)] {
+        let mut admin = Socket::administrator(&setup).await;
+        let folder = version(&setup, &SCRIPT, name, 1);
+        admin
+            .send("longshore/plugins/add", &json!({"path": folder}))
+            .await;
+        while !is_under_way() {
+            tokio::time::sleep(LOOK).await;
+        }
+        if leaves {
+            drop(admin);
+        } else {
+            let cancels = json!({
+                "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1},
+            });
+            let line = format!("{cancels}\n");
+            admin.stream.write_all(line.as_bytes()).await.unwrap();
+        }
+        while is_under_way() {
+            tokio::time::sleep(LOOK).await;
+        }
+        let is_there = entries().contains(&name.to_owned());
+        let mut admin = Socket::administrator(&setup).await;
+        let listed = admin.plugins("list", json!({})).await;
+        let plugins = listed["plugins"].as_array().unwrap();
+        let is_listed = plugins.iter().any(|plugin| plugin["name"] == name);
+        assert_eq!(is_listed, is_there, "{listed:#}");
+        assert_eq!(listed["failures"], json!({}), "{listed:#}");
     }
 }
 
