@@ -1,6 +1,9 @@
 //! Plugins that come, change and go while the host runs: nobody's call fails for it, tasks keep the
 //! version they began with, and a version that can't be loaded changes nothing but what is said.
 
+#[path = "hot/call.rs"]
+mod call;
+
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::Arc;

@@ -17,6 +17,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("paths", &[]),
     ("wasm", &["paths", "plain", "scheduler", "task", "threads"]),
     ("config", &["paths", "task"]),
+    ("admin", &["catalog", "config", "task", "wasm"]),
     (
         "catalog",
         &["config", "plain", "scheduler", "schema", "task", "wasm"],
@@ -37,7 +38,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "mcp",
         &[
-            "catalog", "clock", "harm", "notify", "schema", "service", "task", "wasm",
+            "admin", "catalog", "clock", "harm", "notify", "schema", "service", "task", "wasm",
         ],
     ),
     ("http", &["mcp", "service", "task"]),
@@ -46,6 +47,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "app",
         &[
+            "admin",
             "catalog",
             "clock",
             "config",
@@ -63,6 +65,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "admin",
             "app",
             "catalog",
             "config",

@@ -18,13 +18,13 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::plugins::{Loading, Upkeep};
-pub use self::plugins::{Serving, ServingPlugin};
+use crate::admin::{Admin, Running, Serving};
 use crate::catalog::{Catalog, Snapshot, Sources, sandbox_limits};
 use crate::clock::Clock;
 use crate::config::{Config, Limits};
 use crate::http::{self, Authenticator, HttpOptions, MCP_PATH};
 use crate::local;
-use crate::mcp::{Endpoint, Keyring, LegacyLimits, LineLimits};
+use crate::mcp::{Endpoint, Keyring, LegacyLimits, LineClient, LineLimits};
 use crate::notify::Notifier;
 use crate::scheduler::{Scheduler, SchedulerLimits};
 use crate::service::{Service, ServiceLimits};
@@ -137,7 +137,7 @@ impl LocalHost {
         };
         let sandbox = Sandbox::new(sandbox_limits(&config.limits), &data_dir.join("components"))?;
         sandbox.keep_decisions(Decisions::new(config.decisions_dir()));
-        let catalog = Catalog::new(sandbox, Sources::from(config), config.given.clone());
+        let catalog = Catalog::new(sandbox.clone(), Sources::from(config), config.given.clone());
         let scheduler = Scheduler::new(
             store.clone(),
             notifier.clone(),
@@ -161,9 +161,16 @@ impl LocalHost {
             millis(config.limits.request_state_key_max_age_ms),
             clock,
         )?;
+        let url = url.unwrap_or_else(|| format!("unix:{}", local::socket_path(data_dir).display()));
+        let serving = Serving::new(url, &config.plugins_dir);
+        let running = Running::Here {
+            catalog: catalog.clone(),
+            serving: serving.clone(),
+        };
         let shutdown = watch::Sender::new(false);
         let endpoint = Endpoint::new(
             service.clone(),
+            Admin::new(sandbox, config, running),
             keyring,
             legacy_limits(&config.limits),
             shutdown.subscribe(),
@@ -173,9 +180,6 @@ impl LocalHost {
             let scheduler = scheduler.clone();
             let keep = millis(config.limits.component_keep_ms);
             let file = Serving::file(data_dir);
-            let url =
-                url.unwrap_or_else(|| format!("unix:{}", local::socket_path(data_dir).display()));
-            let serving = Serving::new(url, &config.plugins_dir);
             let load = async move {
                 catalog.reload().await;
                 scheduler.start().await?;
@@ -238,7 +242,8 @@ impl LocalHost {
         let (endpoint, lines) = (self.endpoint.clone(), self.lines);
         async move {
             let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
-            endpoint.serve_lines(&tenant, input, output, lines).await
+            let client = LineClient::Tenant(tenant);
+            endpoint.serve_lines(client, input, output, lines).await
         }
     }
 

@@ -1,6 +1,7 @@
 //! Longshore hosts long-running tools: each tool is a sandboxed WebAssembly component, served over
 //! MCP as a durable task. `ARCHITECTURE.md` beside this crate has the bird's eye view.
 
+pub mod admin;
 pub mod app;
 pub mod catalog;
 pub mod cli;

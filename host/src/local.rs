@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::mcp::{Endpoint, LineLimits, stopping};
+use crate::mcp::{Endpoint, LineClient, LineLimits, stopping};
 use crate::task::TenantId;
 
 /// Clients at once; more wait to be accepted.
@@ -25,8 +25,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const INTRODUCTION_TIMEOUT: Duration = Duration::from_secs(5);
 const INTRODUCTION_MAX_BYTES: u64 = 128;
 
-/// What an introduction begins with; the tenant follows.
-const INTRODUCTION: &str = "longshore tenant ";
+/// What a tenant's introduction begins with; the tenant follows.
+const TENANT: &str = "longshore tenant ";
+
+/// The whole introduction of whoever changes the host's plugins.
+const ADMINISTRATOR: &str = "longshore administrator";
 
 /// Only the user who runs the host.
 const SOCKET_MODE: u32 = 0o600;
@@ -36,21 +39,27 @@ pub fn socket_path(data_dir: &Path) -> PathBuf {
     data_dir.join("longshore.sock")
 }
 
-/// The line a client begins with: whose tasks it sees. Whoever can open the socket owns the data
-/// directory, and with it the tasks of every tenant (I4).
+/// The line a tenant's client begins with: whose tasks it sees. Whoever can open the socket owns the
+/// data directory, and with it the tasks of every tenant (I4). What comes through a bridge of standard
+/// input and output follows this line, so that nobody behind one is an administrator.
 pub fn introduction(tenant: &TenantId) -> String {
-    format!("{INTRODUCTION}{tenant}\n")
+    format!("{TENANT}{tenant}\n")
 }
 
-async fn read_introduction(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<TenantId> {
+async fn read_introduction(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<LineClient> {
     let mut line = String::new();
     let mut bounded = reader.take(INTRODUCTION_MAX_BYTES);
     bounded.read_line(&mut line).await?;
-    let name = line
-        .strip_suffix('\n')
-        .and_then(|line| line.strip_prefix(INTRODUCTION));
-    let tenant = name.and_then(|name| TenantId::parse(name).ok());
-    tenant.ok_or_else(|| io::Error::other("a local client did not introduce itself"))
+    let introduced = match line.strip_suffix('\n') {
+        Some(ADMINISTRATOR) => Some(LineClient::Administrator),
+        Some(line) => {
+            let name = line.strip_prefix(TENANT);
+            let tenant = name.and_then(|name| TenantId::parse(name).ok());
+            tenant.map(LineClient::Tenant)
+        }
+        None => None,
+    };
+    introduced.ok_or_else(|| io::Error::other("a local client did not introduce itself"))
 }
 
 /// Listens in `data_dir`, whose store the caller holds: a socket that is there is a dead host's.
@@ -108,8 +117,8 @@ async fn client(stream: UnixStream, endpoint: Endpoint, limits: LineLimits) {
     let mut reader = BufReader::new(reader);
     let served = async {
         let introduced = timeout(INTRODUCTION_TIMEOUT, read_introduction(&mut reader));
-        let tenant = introduced.await.map_err(io::Error::from)??;
-        let served = endpoint.serve_lines(&tenant, reader, writer, limits);
+        let who = introduced.await.map_err(io::Error::from)??;
+        let served = endpoint.serve_lines(who, reader, writer, limits);
         served.await
     };
     if let Err(error) = served.await {

@@ -225,15 +225,16 @@ pub fn read_manifest_text(place: &Path) -> Result<(String, PathBuf), PluginError
 }
 
 async fn read_component(path: &Path, max_bytes: u64) -> Result<Vec<u8>, PluginError> {
-    let unreadable = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => PluginError::NoComponent(path.to_owned()),
-        _ => PluginError::Unreadable {
-            path: path.to_owned(),
-            source,
-        },
-    };
-    // A pipe would never end, and a device never stop (I6).
-    let metadata = tokio::fs::metadata(path).await.map_err(unreadable)?;
+    component_size(path, max_bytes)?;
+    tokio::fs::read(path)
+        .await
+        .map_err(|error| unreadable(path, error))
+}
+
+/// The size of a component's file, which is one and not too large. A pipe would never end, and a
+/// device never stop (I6).
+pub fn component_size(path: &Path, max_bytes: u64) -> Result<u64, PluginError> {
+    let metadata = std::fs::metadata(path).map_err(|error| unreadable(path, error))?;
     if !metadata.is_file() {
         return Err(PluginError::NotAFile(path.to_owned()));
     }
@@ -245,7 +246,17 @@ async fn read_component(path: &Path, max_bytes: u64) -> Result<Vec<u8>, PluginEr
             max_bytes,
         });
     }
-    tokio::fs::read(path).await.map_err(unreadable)
+    Ok(size_bytes)
+}
+
+fn unreadable(path: &Path, source: io::Error) -> PluginError {
+    match source.kind() {
+        io::ErrorKind::NotFound => PluginError::NoComponent(path.to_owned()),
+        _ => PluginError::Unreadable {
+            path: path.to_owned(),
+            source,
+        },
+    }
 }
 
 fn check_all(mut declared: Declared) -> Result<(Vec<CheckedTool>, Offers), PluginError> {

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::text::plain_lines;
 use super::wire::ClientError;
+use crate::admin::AdminError;
 use crate::config::ConfigError;
 
 /// Words of a host's error that are shown.
@@ -79,6 +80,24 @@ impl Failure {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Failure {
         Failure::usage(error.to_string())
+    }
+}
+
+impl From<AdminError> for Failure {
+    fn from(error: AdminError) -> Failure {
+        let exit = match error {
+            AdminError::Named | AdminError::OtherDirectory { .. } => Exit::Usage,
+            AdminError::Plugin { .. }
+            | AdminError::Exists(_)
+            | AdminError::Elsewhere(_)
+            | AdminError::NothingToReplace { .. }
+            | AdminError::NothingToRemove { .. }
+            | AdminError::Places(_)
+            | AdminError::Copy { .. }
+            | AdminError::Change { .. }
+            | AdminError::Stopped => Exit::Failed,
+        };
+        Failure::new(exit, error.to_string())
     }
 }
 

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::HostArgs;
-use crate::app::Serving;
+use crate::admin::Serving;
 use crate::config::{Config, Overrides};
 use crate::paths::for_tenant;
 use crate::task::TenantId;

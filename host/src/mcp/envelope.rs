@@ -2,6 +2,8 @@
 //! client. The body is parsed once into borrowed pieces; what a method needs of its `params` it takes
 //! from there.
 
+use std::borrow::Cow;
+
 use http::HeaderMap;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -107,6 +109,25 @@ pub fn read<'a>(
     }
 }
 
+/// A request of this host's own methods, which says nothing of its client.
+#[derive(Debug)]
+pub struct OwnRequest<'a> {
+    pub id: RequestId,
+    pub method: Cow<'a, str>,
+    pub params: Option<&'a RawValue>,
+}
+
+/// Reads a message that is a request of this host's own methods; None is a notification.
+pub fn read_own(body: &[u8]) -> Result<Option<OwnRequest<'_>>, Rejection> {
+    let frame = read_frame(body).map_err(|refusal| Rejection { id: None, refusal })?;
+    let id = read_id(&frame).map_err(|refusal| Rejection { id: None, refusal })?;
+    let params = frame.params;
+    match read_method(&frame, id.clone()) {
+        Ok(read) => Ok(read.map(|(id, method)| OwnRequest { id, method, params })),
+        Err(refusal) => Err(Rejection { id, refusal }),
+    }
+}
+
 /// What a stream of messages has to know of one before it is read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Head {
@@ -207,11 +228,11 @@ fn read_id(frame: &Frame) -> Result<Option<RequestId>, Refusal> {
     }
 }
 
-fn read_request<'a>(
-    frame: Frame<'a>,
+/// The id and the method of a request; None is a notification.
+fn read_method<'a>(
+    frame: &Frame<'a>,
     id: Option<RequestId>,
-    headers: Option<&HeaderMap>,
-) -> Result<Option<Request<'a>>, Refusal> {
+) -> Result<Option<(RequestId, Cow<'a, str>)>, Refusal> {
     let not = |what: &str| Refusal::NotARequest(what.into());
     if frame.jsonrpc.map(RawValue::get) != Some(r#""2.0""#) {
         return Err(not("`jsonrpc` has to be \"2.0\""));
@@ -224,12 +245,20 @@ fn read_request<'a>(
         }));
     };
     let method = text_of(method).ok_or_else(|| not("`method` has to be a string"))?;
-    let Some(id) = id else {
-        return if method.starts_with("notifications/") {
-            Ok(None)
-        } else {
-            Err(Refusal::NotARequest(format!("`{method}` needs an `id`")))
-        };
+    match id {
+        Some(id) => Ok(Some((id, method))),
+        None if method.starts_with("notifications/") => Ok(None),
+        None => Err(Refusal::NotARequest(format!("`{method}` needs an `id`"))),
+    }
+}
+
+fn read_request<'a>(
+    frame: Frame<'a>,
+    id: Option<RequestId>,
+    headers: Option<&HeaderMap>,
+) -> Result<Option<Request<'a>>, Refusal> {
+    let Some((id, method)) = read_method(&frame, id)? else {
+        return Ok(None);
     };
     let params: Params = match frame.params {
         Some(raw) => parse(raw, "params").map_err(Refusal::InvalidMeta)?,

@@ -5,6 +5,7 @@ use http::StatusCode;
 use thiserror::Error;
 
 use super::VERSIONS;
+use super::administration::METHODS as ADMINISTRATORS;
 use super::wire::{Object, TASKS_EXTENSION, object};
 use crate::service::{CallError, RoundError, TaskError};
 use crate::task::RpcError;
@@ -31,6 +32,13 @@ pub enum Refusal {
     NotARequest(String),
     #[error("no method `{}`{}", shortened(.0), hint(.0))]
     UnknownMethod(String),
+    #[error(
+        "`{}` is nothing for an administrator, whose methods are {}; other methods are a tenant's, on a \
+         connection of its own",
+        shortened(.0),
+        ADMINISTRATORS.join(", ")
+    )]
+    NotAdministrators(String),
     /// `params._meta` lacks what every request carries.
     #[error("{0}")]
     InvalidMeta(String),
@@ -98,7 +106,9 @@ impl Refusal {
         let (status, code, data) = match self {
             Refusal::NotJson(_) => (StatusCode::BAD_REQUEST, PARSE_ERROR, None),
             Refusal::NotARequest(_) => (StatusCode::BAD_REQUEST, INVALID_REQUEST, None),
-            Refusal::UnknownMethod(_) => (StatusCode::NOT_FOUND, METHOD_NOT_FOUND, None),
+            Refusal::UnknownMethod(_) | Refusal::NotAdministrators(_) => {
+                (StatusCode::NOT_FOUND, METHOD_NOT_FOUND, None)
+            }
             Refusal::InvalidMeta(_) => (StatusCode::BAD_REQUEST, INVALID_PARAMS, None),
             Refusal::InvalidParams(_) => (StatusCode::OK, INVALID_PARAMS, None),
             Refusal::HeaderMismatch(_) => (StatusCode::BAD_REQUEST, HEADER_MISMATCH, None),
@@ -301,6 +311,7 @@ mod tests {
             Refusal::NotJson("expected value at line 1 column 1".into()),
             Refusal::NotARequest("`id` is missing".into()),
             Refusal::UnknownMethod("tasks/list".into()),
+            Refusal::NotAdministrators("tools/list".into()),
             Refusal::InvalidMeta("params._meta is missing".into()),
             Refusal::InvalidParams("params.taskId is missing".into()),
             Refusal::HeaderMismatch("Mcp-Name is missing".into()),
@@ -351,6 +362,7 @@ mod tests {
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32700,"message":"the body is not JSON: expected value at line 1 column 1"}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"the body is not a JSON-RPC request: `id` is missing"}}
 404 {"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no method `tasks/list`; a client keeps the ids of its tasks"}}
+404 {"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"`tools/list` is nothing for an administrator, whose methods are longshore/plugins/list, longshore/plugins/inspect, longshore/plugins/add, longshore/plugins/replace, longshore/plugins/remove, longshore/status; other methods are a tenant's, on a connection of its own"}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"params._meta is missing"}}
 200 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"params.taskId is missing"}}
 400 {"jsonrpc":"2.0","id":7,"error":{"code":-32020,"message":"header mismatch: Mcp-Name is missing"}}

@@ -3,6 +3,7 @@
 //! owns the wire's shapes and errors; it keeps no state but caches, counts and legacy sessions, and
 //! knows nothing of HTTP beyond the headers that repeat a message.
 
+mod administration;
 mod ask;
 mod call;
 mod client;
@@ -42,12 +43,13 @@ use error::Refusal;
 pub use error::{Face, INVALID_REQUEST};
 use legacy::Legacy;
 pub use legacy::{LegacyLimits, SessionError};
-pub use lines::LineLimits;
+pub use lines::{LineClient, LineLimits};
 use listen::Streams;
 use request_state::Sealer;
 pub use request_state::{Keyring, KeyringError};
 pub use wire::failure;
 
+use crate::admin::Admin;
 use crate::clock::Clock;
 use crate::service::Service;
 use crate::task::TenantId;
@@ -61,6 +63,7 @@ pub struct Endpoint(Arc<Parts>);
 
 struct Parts {
     service: Service,
+    admin: Admin,
     sealer: Arc<Sealer>,
     lists: Arc<list::Lists>,
     streams: Arc<Streams>,
@@ -170,6 +173,7 @@ impl Endpoint {
     /// true.
     pub fn new(
         service: Service,
+        admin: Admin,
         keyring: Keyring,
         legacy: LegacyLimits,
         shutdown: watch::Receiver<bool>,
@@ -183,6 +187,7 @@ impl Endpoint {
         );
         Endpoint(Arc::new(Parts {
             service,
+            admin,
             sealer: Arc::new(Sealer::new(keyring, Clock::system())),
             lists,
             streams: Arc::default(),

@@ -1,115 +1,71 @@
-//! Says what a plugin is, for a person or as JSON: what everyone must know before they trust it.
+//! Says what a plugin is, for a person: what everyone must know before they trust it.
 
 mod tool;
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
 use super::offers;
+use crate::admin::Description;
 use crate::catalog::grants::{Effect, Row};
-use crate::catalog::load::CheckedTool;
-use crate::catalog::manifest::Manifest;
-use crate::catalog::offers::Offers;
 use crate::cli::page::{Page, faint, title};
 use crate::cli::text::{self, plain_line};
-use crate::task::Digest;
 
-/// Everything there is to say about a plugin or a bare component.
-pub struct Description {
-    /// None for a component file on its own.
-    pub manifest: Option<Manifest>,
-    pub file: String,
-    pub size_bytes: u64,
-    pub digest: Digest,
-    pub imports: Vec<String>,
-    pub tools: Vec<CheckedTool>,
-    pub offers: Offers,
-    /// Whether it suggests values for arguments.
-    pub completes: bool,
-    pub grants: Vec<Row>,
-    /// Whether a configuration was read, so that "not given" means something.
-    pub has_config: bool,
+/// Writes the page of a plugin. Without `has_config`, that nothing is given means nothing.
+pub fn write(page: &mut Page, described: &Description, has_config: bool) {
+    write_head(page, described);
+    for tool in &described.tools {
+        page.gap();
+        tool::write(page, tool);
+    }
+    offers::write(page, &described.offers, described.completes);
+    if described.manifest.is_some() {
+        page.gap();
+        write_grants(page, &described.grants, has_config);
+    }
 }
 
-impl Description {
-    pub fn to_json(&self) -> Value {
-        json!({
-            "name": self.manifest.as_ref().map(|manifest| &manifest.name),
-            "version": self.manifest.as_ref().map(|manifest| &manifest.version),
-            "description": self.manifest.as_ref().map(|manifest| &manifest.description),
-            "component": {
-                "file": self.file,
-                "sizeBytes": self.size_bytes,
-                "sha256": self.digest.to_string(),
-                "imports": self.imports,
-            },
-            "tools": self.tools.iter().map(tool::to_json).collect::<Vec<_>>(),
-            "resources": offers::resources_json(&self.offers),
-            "resourceTemplates": offers::templates_json(&self.offers),
-            "prompts": offers::prompts_json(&self.offers),
-            "completes": self.completes,
-            "grants": self.grants.iter().map(row_json).collect::<Vec<_>>(),
-        })
-    }
-
-    /// The page for a person.
-    pub fn write(&self, page: &mut Page) {
-        self.write_head(page);
-        for tool in &self.tools {
+fn write_head(page: &mut Page, described: &Description) {
+    match &described.manifest {
+        Some(manifest) => {
+            let name = title().apply_to(plain_line(&manifest.name, 64)).to_string();
+            let version = faint()
+                .apply_to(plain_line(&manifest.version, 32))
+                .to_string();
+            page.line(&format!("{name} {version}"));
+            page.prose(2, &manifest.description);
             page.gap();
-            tool::write(page, tool);
         }
-        offers::write(page, &self.offers, self.completes);
-        if self.manifest.is_some() {
-            page.gap();
-            self.write_grants(page);
-        }
+        None => page.line(&title().apply_to(&described.file).to_string()),
     }
-
-    fn write_head(&self, page: &mut Page) {
-        match &self.manifest {
-            Some(manifest) => {
-                let name = title().apply_to(plain_line(&manifest.name, 64)).to_string();
-                let version = faint()
-                    .apply_to(plain_line(&manifest.version, 32))
-                    .to_string();
-                page.line(&format!("{name} {version}"));
-                page.prose(2, &manifest.description);
-                page.gap();
-            }
-            None => page.line(&title().apply_to(&self.file).to_string()),
-        }
-        let size = text::size(self.size_bytes);
-        page.entry("component", &format!("{} · {size}", self.file));
-        page.entry("sha256", &self.digest.to_string());
-        match self.imports.is_empty() {
-            true => page.entry("imports", "nothing"),
-            false => page.table_entry("imports", &imports(&self.imports)),
-        }
+    let size = text::size(described.size_bytes);
+    page.entry("component", &format!("{} · {size}", described.file));
+    page.entry("sha256", &described.digest.to_string());
+    match described.imports.is_empty() {
+        true => page.entry("imports", "nothing"),
+        false => page.table_entry("imports", &imports(&described.imports)),
     }
+}
 
-    fn write_grants(&self, page: &mut Page) {
-        page.heading("GRANTS");
-        if self.grants.is_empty() {
-            page.prose(
-                2,
-                "It asks for nothing: no files, no network, no environment, no state.",
-            );
-            return;
-        }
-        let mut rows = vec![["", "", "asked", "given", "", "why"].map(str::to_owned)];
-        for row in &self.grants {
-            let [kind, name, asked, given] = grant_cells(row);
-            let why = plain_line(row.why.as_deref().unwrap_or_default(), 400);
-            let effect = effect_word(row.effect, self.has_config);
-            rows.push([kind, name, asked, given, effect, why]);
-        }
-        page.table(&rows);
-        if !self.has_config {
-            let note = "Nothing is given without a configuration; see --config.";
-            page.line(&format!("  {}", faint().apply_to(note)));
-        }
+fn write_grants(page: &mut Page, grants: &[Row], has_config: bool) {
+    page.heading("GRANTS");
+    if grants.is_empty() {
+        page.prose(
+            2,
+            "It asks for nothing: no files, no network, no environment, no state.",
+        );
+        return;
+    }
+    let mut rows = vec![["", "", "asked", "given", "", "why"].map(str::to_owned)];
+    for row in grants {
+        let [kind, name, asked, given] = grant_cells(row);
+        let why = plain_line(row.why.as_deref().unwrap_or_default(), 400);
+        let effect = effect_word(row.effect, has_config);
+        rows.push([kind, name, asked, given, effect, why]);
+    }
+    page.table(&rows);
+    if !has_config {
+        let note = "Nothing is given without a configuration; see --config.";
+        page.line(&format!("  {}", faint().apply_to(note)));
     }
 }
 
@@ -155,24 +111,15 @@ pub fn effect_word(effect: Effect, has_config: bool) -> String {
     style.apply_to(effect.as_str()).to_string()
 }
 
-/// One row of grants as JSON, for `list`, too.
-pub fn row_json(row: &Row) -> Value {
-    json!({
-        "kind": row.kind.as_str(),
-        "name": row.name,
-        "asked": row.asked,
-        "given": row.given,
-        "effect": row.effect.as_str(),
-        "why": row.why,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
 
     use super::*;
     use crate::catalog::grants::Kind;
+    use crate::catalog::manifest::Manifest;
+    use crate::catalog::offers::Offers;
+    use crate::task::Digest;
 
     #[test]
     fn grants_are_shown_side_by_side() {
@@ -206,11 +153,10 @@ mod tests {
                 row("output", Some("write"), None, Effect::NotGiven),
                 row("more", None, Some("read /more"), Effect::NotAsked),
             ],
-            has_config: true,
         };
         dialoguer::console::set_colors_enabled(false);
         let mut page = Page::of_width(Some(88));
-        description.write(&mut page);
+        write(&mut page, &description, true);
         assert_snapshot!(page.into_text(), @r#"
         a 1.0.0
           Does a.

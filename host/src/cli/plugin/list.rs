@@ -2,24 +2,17 @@
 //! runs on the data directory does serve.
 
 use clap::Args;
-use serde_json::{Value, json};
 
-use super::describe::{effect_word, grant_cells, row_json};
-use super::inspect::Workshop;
-use super::offers::{prompts_json, resources_json, templates_json};
-use super::running::find_running;
-use crate::app::{Serving, ServingPlugin};
-use crate::catalog::Sources;
-use crate::catalog::grants::{Effect, Kind, Row, compare_with_host};
-use crate::catalog::known::load_all;
-use crate::catalog::load::LoadedPlugin;
+use super::describe::{effect_word, grant_cells};
+use super::workshop::Workshop;
+use crate::admin::{Listed, Serving};
+use crate::catalog::grants::{Effect, Row};
 use crate::catalog::offers::Offers;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::page::Page;
 use crate::cli::place::ServedArgs;
 use crate::cli::print::note;
 use crate::cli::{render, text};
-use crate::config::Given;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,40 +31,18 @@ pub struct ListArgs {
 
 pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
     let config = args.served.config(None)?;
-    let workshop = Workshop::open(&config)?;
-    let loaded = load_all(&workshop.sandbox, &Sources::from(&config), &config.given).await;
-    let running = find_running(&config.data_dir).await;
-    let listed: Vec<(LoadedPlugin, Vec<Row>)> = loaded
-        .plugins
-        .into_iter()
-        .map(|plugin| {
-            let none = Given::default();
-            let given = config.given.get(&plugin.manifest.name).unwrap_or(&none);
-            let mut rows = compare_with_host(&plugin.manifest.grants, given);
-            if let Some(running) = &running {
-                mark_unset(&mut rows, &plugin, running);
-            }
-            (plugin, rows)
-        })
-        .collect();
+    let listing = Workshop::open(&config)?.admin.list().await;
     if args.json {
-        render::json(&json!({
-            "plugins": listed
-                .iter()
-                .map(|listed| plugin_json(listed, running.as_ref()))
-                .collect::<Vec<_>>(),
-            "failures": loaded.failures,
-            "host": running,
-        }));
+        render::json(&listing.to_json());
     } else {
         let mut page = Page::of_terminal();
-        write_page(&mut page, &listed);
-        write_grants(&mut page, &listed);
-        if let Some(running) = &running {
-            write_running(&mut page, running, &listed);
+        write_page(&mut page, &listing.plugins);
+        write_grants(&mut page, &listing.plugins);
+        if let Some(host) = &listing.host {
+            write_host(&mut page, host, &listing.plugins);
         }
         page.print();
-        for (name, reason) in &loaded.failures {
+        for (name, reason) in &listing.failures {
             note!(
                 "{} {}: {}",
                 text::red("failed"),
@@ -79,17 +50,17 @@ pub async fn run(args: ListArgs) -> Result<Exit, Failure> {
                 text::plain_lines(reason, 2_000, "  ")
             );
         }
-        if listed.is_empty() && loaded.failures.is_empty() {
+        if listing.plugins.is_empty() && listing.failures.is_empty() {
             note!("no plugins in {}", config.plugins_dir.display());
         }
     }
-    Ok(match loaded.failures.is_empty() {
+    Ok(match listing.failures.is_empty() {
         true => Exit::Done,
         false => Exit::Failed,
     })
 }
 
-fn write_page(page: &mut Page, listed: &[(LoadedPlugin, Vec<Row>)]) {
+fn write_page(page: &mut Page, listed: &[Listed]) {
     if listed.is_empty() {
         return;
     }
@@ -111,7 +82,7 @@ fn write_page(page: &mut Page, listed: &[(LoadedPlugin, Vec<Row>)]) {
     page.table(&rows);
 }
 
-fn write_grants(page: &mut Page, listed: &[(LoadedPlugin, Vec<Row>)]) {
+fn write_grants(page: &mut Page, listed: &[Listed]) {
     let titles = ["plugin", "grant", "", "", "asked", "given"].map(str::to_owned);
     let mut rows = vec![titles];
     for (plugin, grants) in listed {
@@ -129,17 +100,17 @@ fn write_grants(page: &mut Page, listed: &[(LoadedPlugin, Vec<Row>)]) {
 }
 
 /// The host's own word: it may have been started with other flags, or still be loading.
-fn write_running(page: &mut Page, running: &Serving, listed: &[(LoadedPlugin, Vec<Row>)]) {
+fn write_host(page: &mut Page, host: &Serving, listed: &[Listed]) {
     let titles = ["running host", "version", "sha256", "grants"];
     let mut rows = vec![titles.map(str::to_owned)];
-    for (name, plugin) in &running.plugins {
+    for (name, plugin) in &host.plugins {
         let mut ours = listed.iter();
         let ours = ours.find(|(ours, _)| ours.manifest.name == *name);
         rows.push([
             name.clone(),
             text::plain_line(&plugin.version, 32),
             plugin.sha256.chars().take(16).collect(),
-            match ours.map(|(ours, _)| has_grants_of(plugin, ours)) {
+            match ours.map(|(ours, _)| plugin.has_grants_of(ours)) {
                 Some(true) => "as above".to_owned(),
                 Some(false) => {
                     let words = "others; restart it to give those above";
@@ -149,7 +120,7 @@ fn write_running(page: &mut Page, running: &Serving, listed: &[(LoadedPlugin, Ve
             },
         ]);
     }
-    for (name, reason) in &running.failures {
+    for (name, reason) in &host.failures {
         rows.push([
             text::plain_line(name, 64),
             "failed".to_owned(),
@@ -159,23 +130,6 @@ fn write_running(page: &mut Page, running: &Serving, listed: &[(LoadedPlugin, Ve
     }
     page.gap();
     page.table(&rows);
-}
-
-/// Marks the secrets whose variables the running host does not have. This process has its own.
-fn mark_unset(rows: &mut [Row], plugin: &LoadedPlugin, running: &Serving) {
-    let served = running.plugins.get(&plugin.manifest.name);
-    let Some(served) = served.filter(|served| has_grants_of(served, plugin)) else {
-        return;
-    };
-    let secrets = rows.iter_mut().filter(|row| row.kind == Kind::Secret);
-    for row in secrets.filter(|row| served.unset_secrets.contains(&row.name)) {
-        row.effect = Effect::Missing;
-    }
-}
-
-/// Whether the running host gives a plugin what the configuration says now: it is read at its start.
-fn has_grants_of(running: &ServingPlugin, ours: &LoadedPlugin) -> bool {
-    running.grants_sha256 == ours.plugin.grants.digest().to_string()
 }
 
 /// `2 of 3 granted`, and what else deserves a look.
@@ -215,26 +169,4 @@ fn offered(tools: &str, offers: &Offers) -> String {
         words += &format!(" · {count} {what}{plural}");
     }
     words
-}
-
-fn plugin_json((plugin, grants): &(LoadedPlugin, Vec<Row>), running: Option<&Serving>) -> Value {
-    let served = running.and_then(|running| running.plugins.get(&plugin.manifest.name));
-    let tools: Vec<&str> = plugin
-        .tools
-        .iter()
-        .map(|tool| tool.declaration.name.as_str())
-        .collect();
-    json!({
-        "name": plugin.manifest.name,
-        "version": plugin.manifest.version,
-        "sizeBytes": plugin.plugin.component.size_bytes(),
-        "sha256": plugin.plugin.digest.to_string(),
-        "tools": tools,
-        "resources": resources_json(&plugin.offers),
-        "resourceTemplates": templates_json(&plugin.offers),
-        "prompts": prompts_json(&plugin.offers),
-        "grants": grants.iter().map(row_json).collect::<Vec<_>>(),
-        // Null where no host serves it.
-        "grantsNeedRestart": served.map(|served| !has_grants_of(served, plugin)),
-    })
 }

@@ -10,9 +10,8 @@ mod list;
 mod new;
 mod offers;
 mod remove;
-mod running;
-mod stage;
 pub mod target;
+mod workshop;
 
 use clap::Subcommand;
 

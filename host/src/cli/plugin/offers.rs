@@ -1,6 +1,4 @@
-//! Says which resources and prompts a plugin has, for a person or as JSON.
-
-use serde_json::{Value, json};
+//! Says which resources and prompts a plugin has, for a person.
 
 use crate::catalog::offers::Offers;
 use crate::cli::page::{Page, accent};
@@ -66,46 +64,4 @@ fn write_prompt(page: &mut Page, prompt: &PromptEntry, completes: bool) {
     if completes && !prompt.arguments.is_empty() {
         page.entry("", "values are suggested");
     }
-}
-
-pub fn resources_json(offers: &Offers) -> Vec<Value> {
-    let resources = offers.resources.iter().map(|resource| {
-        json!({
-            "uri": resource.uri,
-            "name": resource.name,
-            "description": resource.description,
-            "mimeType": resource.mime_type,
-        })
-    });
-    resources.collect()
-}
-
-pub fn templates_json(offers: &Offers) -> Vec<Value> {
-    let templates = offers.templates.iter().map(|template| {
-        json!({
-            "uriTemplate": template.entry.uri_template,
-            "name": template.entry.name,
-            "description": template.entry.description,
-            "mimeType": template.entry.mime_type,
-        })
-    });
-    templates.collect()
-}
-
-pub fn prompts_json(offers: &Offers) -> Vec<Value> {
-    let prompts = offers.prompts.iter().map(|prompt| {
-        let arguments = prompt.arguments.iter().map(|argument| {
-            json!({
-                "name": argument.name,
-                "description": argument.description,
-                "required": argument.required,
-            })
-        });
-        json!({
-            "name": prompt.name,
-            "description": prompt.description,
-            "arguments": arguments.collect::<Vec<_>>(),
-        })
-    });
-    prompts.collect()
 }

@@ -3,12 +3,11 @@
 
 use clap::Args;
 
-use super::running::{Taken, find_running_on, wait};
-use super::stage::Shelf;
-use crate::app::Serving;
+use super::workshop::Workshop;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::place::HostDirs;
 use crate::cli::print::note;
+use crate::cli::{render, text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,39 +27,21 @@ pub struct RemoveArgs {
     now: bool,
     #[command(flatten)]
     host: HostDirs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub async fn run(args: RemoveArgs) -> Result<Exit, Failure> {
     let config = args.host.config()?;
-    let before = find_running_on(&config).await?;
-    let shelf = Shelf::open(&config.plugins_dir)?;
-    let name = args.name;
-    let Some(place) = shelf.find(&name)? else {
-        return Err(Failure::failed(format!(
-            "no plugin `{name}` is in {}; `longshore plugin list` shows those that are",
-            config.plugins_dir.display()
-        )));
-    };
-    shelf.remove(&place, &name, args.now)?;
-    let is_over = |serving: &Serving| !serving.plugins.contains_key(&name);
-    let tasks = match args.now {
-        true => "its tasks are cancelled",
-        false => "its tasks go on",
-    };
-    match wait(&config.data_dir, before.as_ref(), &name, is_over).await {
-        Taken::Over { url } => {
-            note!("{name} is no longer served at {url}; {tasks}");
-            Ok(Exit::Done)
-        }
-        Taken::AtNextStart => {
-            note!("{name} is removed; {tasks} at the host's next start");
-            Ok(Exit::Done)
-        }
-        Taken::NotYet { url } => Err(Failure::failed(format!(
-            "{name} is removed, but the host at {url} has not given it up yet; its log says why"
-        ))),
-        Taken::Refused { reason } => Err(Failure::failed(format!(
-            "{name} is removed, but the host still looks for it: {reason}"
-        ))),
+    let workshop = Workshop::open(&config)?;
+    let removed = workshop.admin.remove(&args.name, args.now).await?;
+    if args.json {
+        render::json(&removed.to_json());
     }
+    note!("{}", text::plain_lines(&removed.words(), 4_000, "  "));
+    Ok(match removed.is_done() {
+        true => Exit::Done,
+        false => Exit::Failed,
+    })
 }

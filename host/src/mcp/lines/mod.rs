@@ -16,7 +16,7 @@ use tokio::time::{sleep_until, timeout};
 
 use super::envelope::{self, Head, Rejection};
 use super::error::Refusal;
-use super::{Endpoint, Outcome, status, stopping, wire};
+use super::{Endpoint, Outcome, administration, status, stopping, wire};
 use crate::service::CallError;
 use crate::task::TenantId;
 pub use paced::Paced;
@@ -37,12 +37,20 @@ pub struct LineLimits {
     pub drain: Duration,
 }
 
+/// Who is at the other end.
+#[derive(Clone, Debug)]
+pub enum LineClient {
+    Tenant(TenantId),
+    /// Whoever changes the host's plugins, and has no tasks.
+    Administrator,
+}
+
 /// Why the loop over the modern era's messages ended.
 enum Ended {
     /// The client ended its side, or reads no more, or the host stops.
     Over,
-    /// The client opens a session of the handshake revisions with this line.
-    Handshake(Vec<u8>),
+    /// The tenant opens a session of the handshake revisions with this line.
+    Handshake(TenantId, Vec<u8>),
 }
 
 impl Endpoint {
@@ -53,14 +61,14 @@ impl Endpoint {
     /// When the streams break, or the client breaks the legacy protocol before it has begun.
     pub async fn serve_lines(
         &self,
-        tenant: &TenantId,
+        who: LineClient,
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
         limits: LineLimits,
     ) -> io::Result<()> {
         let _client = self.0.line_clients.enter();
         let lines = Lines::new(reader, limits.line_max_bytes);
-        let mut connection = Connection::new(self.clone(), tenant.clone(), limits.drain);
+        let mut connection = Connection::new(self.clone(), who, limits.drain);
         // Messages go through a channel, because several requests write at once.
         let (outgoing, messages) = mpsc::channel(OUTGOING_MAX);
         let writing = tokio::spawn(write(messages, writer));
@@ -68,8 +76,8 @@ impl Endpoint {
         let ended = connection.run(&mut client).await;
         drop(connection);
         let served = match ended {
-            Ok(Ended::Handshake(first)) => {
-                let (legacy, tenant) = (&self.0.legacy, tenant.clone());
+            Ok(Ended::Handshake(tenant, first)) => {
+                let legacy = &self.0.legacy;
                 legacy
                     .serve_lines(tenant, &first, client, limits.drain)
                     .await
@@ -106,7 +114,7 @@ async fn write(
 /// One client of the modern era, or one that has not decided.
 struct Connection {
     endpoint: Endpoint,
-    tenant: TenantId,
+    who: LineClient,
     requests: Requests,
     /// Whether the client has asked for nothing yet but what both eras may ask.
     is_undecided: bool,
@@ -115,11 +123,11 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(endpoint: Endpoint, tenant: TenantId, drain: Duration) -> Connection {
+    fn new(endpoint: Endpoint, who: LineClient, drain: Duration) -> Connection {
         Connection {
             shutdown: endpoint.0.shutdown.clone(),
             endpoint,
-            tenant,
+            who,
             requests: Requests::default(),
             is_undecided: true,
             drain,
@@ -147,11 +155,13 @@ impl Connection {
             };
             match line {
                 None => return Ok(Ended::Over),
-                Some(Line::Message(line)) if self.is_undecided && envelope::is_handshake(&line) => {
-                    self.finish(client, "the client opened a session").await;
-                    return Ok(Ended::Handshake(line));
+                Some(Line::Message(line)) => {
+                    if let Some(tenant) = self.opens_session(&line) {
+                        self.finish(client, "the client opened a session").await;
+                        return Ok(Ended::Handshake(tenant, line));
+                    }
+                    self.take(line, client).await;
                 }
-                Some(Line::Message(line)) => self.take(line, client).await,
                 Some(Line::TooLong) => {
                     let refusal = Refusal::line_too_long();
                     say(client, wire::failure(None, &refusal.face())).await;
@@ -166,6 +176,16 @@ impl Connection {
         }
     }
 
+    /// Whose session of the handshake revisions the line opens; None when it opens none.
+    fn opens_session(&self, line: &[u8]) -> Option<TenantId> {
+        match &self.who {
+            LineClient::Tenant(tenant) if self.is_undecided => {
+                envelope::is_handshake(line).then(|| tenant.clone())
+            }
+            LineClient::Tenant(_) | LineClient::Administrator => None,
+        }
+    }
+
     async fn take<R: AsyncRead + Unpin>(&mut self, line: Vec<u8>, client: &mut Paced<R>) {
         let head = Head::read(&line);
         self.is_undecided &= head.is_of_both_eras();
@@ -177,11 +197,11 @@ impl Connection {
         {
             return say(client, status::answer(&self.endpoint, id)).await;
         }
-        let (endpoint, tenant) = (self.endpoint.clone(), self.tenant.clone());
+        let (endpoint, who) = (self.endpoint.clone(), self.who.clone());
         let outgoing = client.outgoing().clone();
         let started = self
             .requests
-            .start(&head, |open| answer(endpoint, tenant, line, outgoing, open));
+            .start(&head, |open| answer(endpoint, who, line, outgoing, open));
         if let Err(Rejection { id, refusal }) = started {
             say(client, wire::failure(id.as_ref(), &refusal.face())).await;
         }
@@ -218,13 +238,17 @@ async fn say<R: AsyncRead + Unpin>(client: &mut Paced<R>, message: Bytes) {
 /// Answers one message; dropping this cancels its request.
 async fn answer(
     endpoint: Endpoint,
-    tenant: TenantId,
+    who: LineClient,
     line: Vec<u8>,
     outgoing: mpsc::Sender<Bytes>,
     open: Open,
 ) {
+    let outcome = match who {
+        LineClient::Tenant(tenant) => endpoint.answer(&tenant, &line, None, true).await,
+        LineClient::Administrator => administration::answer(&endpoint, &line).await,
+    };
     // Messages that can't be sent have nobody who waits for them.
-    match endpoint.answer(&tenant, &line, None, true).await {
+    match outcome {
         Outcome::Accepted => {}
         Outcome::Message { json, .. } => {
             open.end();

@@ -1,8 +1,6 @@
 //! Says what a tool is: how it runs, what it takes, what it may ask and what a cancel means.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::catalog::load::CheckedTool;
 use crate::cli::arguments::required;
@@ -187,43 +185,4 @@ fn hints(annotations: &Annotations) -> Vec<&'static str> {
     .into_iter()
     .flatten()
     .collect()
-}
-
-pub fn to_json(tool: &CheckedTool) -> Value {
-    let declaration = &tool.declaration;
-    let traits = &declaration.traits;
-    let schema = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-    let millis =
-        |time: Option<Duration>| time.and_then(|time| u64::try_from(time.as_millis()).ok());
-    json!({
-        "name": declaration.name,
-        "title": declaration.title,
-        "description": declaration.description,
-        "inputSchema": schema(tool.input.text()),
-        "outputSchema": tool.output.as_ref().map(|output| schema(output.text())),
-        "traits": {
-            "execution": match traits.execution {
-                Execution::Inline => "inline",
-                Execution::Task => "task",
-                Execution::Auto => "auto",
-            },
-            "recovery": match traits.recovery {
-                Recovery::Fail => "fail",
-                Recovery::Restart => "restart",
-                Recovery::Resume => "resume",
-            },
-            "cancellation": traits.cancellation,
-            "cleanupOnCancel": traits.cleanup_on_cancel,
-            "whenLeft": traits.when_left.as_str(),
-            "cancelGraceMs": millis(traits.cancel_grace),
-            "ttlMs": millis(traits.ttl),
-            "pollIntervalMs": millis(traits.poll_interval),
-            "questions": traits.questions.iter().map(|question| json!({
-                "key": question.key,
-                "decides": question.decides,
-                "allowsEffect": question.allows_effect,
-                "beforeTask": question.before_task,
-            })).collect::<Vec<_>>(),
-        },
-    })
 }
