@@ -169,6 +169,8 @@ struct Events {
     watcher: Option<RecommendedWatcher>,
     /// What is watched, with the inode it had: a directory that was replaced is another one.
     watched: BTreeMap<PathBuf, (RecursiveMode, Option<u64>)>,
+    /// The directory in which a part of the way to the plugins directory will appear.
+    awaited: Option<PathBuf>,
 }
 
 impl Events {
@@ -199,7 +201,11 @@ impl Events {
         for place in &sources.plugin_dirs {
             watched.insert(place.clone(), (RecursiveMode::NonRecursive, None));
         }
-        Events { watcher, watched }
+        Events {
+            watcher,
+            watched,
+            awaited: None,
+        }
     }
 
     /// Watches what is there and was not.
@@ -221,7 +227,32 @@ impl Events {
                 tracing::warn!(%error, path = %path.display(), "no file-system events here; it is looked at every {POLL_INTERVAL:?}");
             }
         }
+        let missing = self.watched.iter().find(|(_, (mode, inode))| {
+            // A plugin's own directory is the operator's to have at the start.
+            *mode == RecursiveMode::Recursive && inode.is_none()
+        });
+        let awaited = missing.and_then(|(path, _)| existing_ancestor(path));
+        if self.awaited.as_deref() == awaited {
+            return;
+        }
+        if let Some(before) = self.awaited.take() {
+            let _ = watcher.unwatch(&before);
+        }
+        if let Some(place) = awaited
+            && watcher.watch(place, RecursiveMode::NonRecursive).is_ok()
+        {
+            self.awaited = Some(place.to_owned());
+        }
     }
+}
+
+fn existing_ancestor(path: &Path) -> Option<&Path> {
+    let ancestors = path.ancestors().skip(1);
+    let mut places = ancestors.map(|up| match up.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => up,
+    });
+    places.find(|up| up.is_dir())
 }
 
 fn inode_of(path: &Path) -> Option<u64> {
@@ -231,6 +262,27 @@ fn inode_of(path: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_plugins_directory_that_comes_later_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("on/the/way");
+        let sources = Sources {
+            plugins_dir: Some(root.clone()),
+            plugin_dirs: Vec::new(),
+            component_max_bytes: 0,
+        };
+        let (tell, mut told) = mpsc::channel(1);
+        let mut events = Events::new(&sources, tell);
+        for made in [root.parent().unwrap(), &root, &root.join("a.wasm")] {
+            events.follow();
+            // What came before is known by now.
+            let _ = told.try_recv();
+            fs::create_dir_all(made).unwrap();
+            let event = tokio::time::timeout(POLL_INTERVAL, told.recv()).await;
+            assert_eq!(event, Ok(Some(())), "{}", made.display());
+        }
+    }
 
     #[test]
     fn what_is_still_being_written_waits_and_keeps_nobody_else() {
