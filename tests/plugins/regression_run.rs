@@ -205,19 +205,35 @@ async fn the_printed_command_sends_the_case_again() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_not_granted_fails_every_case_and_says_which_grant_is_missing() {
+async fn a_host_that_is_not_granted_is_one_failure_that_says_which_grant_is_missing() {
     let gate = Arc::new(Semaphore::new(0));
     let server = server(&gate).await;
     let setup = setup(&[("a.toml", &get("/a")), ("b.toml", &get("/b"))], &[]);
     let host = setup.start().await;
+    let client = host.client();
+    let id = start(&host, &server, 4).await;
+    let task = client.until_status(&id, "completed").await;
+    assert_eq!(task["result"]["isError"], true, "{task:#}");
+    let text = task["result"]["content"][0]["text"].as_str().unwrap();
+    let missing = format!("no grant covers {}", server.url(""));
+    assert!(text.contains(&missing), "{text}");
+    assert!(server.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_case_beyond_the_grant_fails_beside_others_that_do_not() {
+    let gate = Arc::new(Semaphore::new(0));
+    let server = server(&gate).await;
+    let cases = [("a.toml", &*get("/open/a")), ("b.toml", &get("/b"))];
+    let granted = format!("{}/open/", server.authority());
+    let setup = setup(&cases, &[&granted]);
+    let host = setup.start().await;
     let id = start(&host, &server, 4).await;
     let report = structured(&host.client(), &id).await;
     let failing = reasons(&report);
-    assert_eq!(failing.len(), 2);
-    for (_, reason) in failing {
-        assert!(reason.contains("no grant covers it"), "{reason}");
-    }
-    assert!(server.seen().is_empty());
+    assert_eq!(failing.len(), 1, "{report:#}");
+    assert!(failing[0].1.contains("no grant covers it"), "{failing:?}");
+    assert_eq!(server.lines(), ["GET /open/a"]);
 }
 
 #[tokio::test]

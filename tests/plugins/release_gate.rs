@@ -78,6 +78,7 @@ async fn only_steps_that_others_see_are_asked_for_and_each_is_sent_once_under_it
     approve(&client, &id, "step-4-publish").await;
     let report = structured(&client, &id).await;
     assert_eq!(report["outcome"], "completed");
+    assert_eq!(client.task(&id).await["statusMessage"], "4/4 done");
 
     let seen = server.seen();
     assert_eq!(

@@ -42,7 +42,7 @@ impl Removed {
     pub fn words(&self) -> String {
         let name = &self.name;
         let tasks = match self.cancels {
-            true => "its tasks are cancelled",
+            true => "its tasks are told to stop",
             false => "its tasks go on",
         };
         match &self.taken {

@@ -123,7 +123,10 @@ fn remove(args: &NamedArgs) -> Result<Exit, Failure> {
         text::green("removed"),
         path.display()
     );
-    note!("{}", text::dim("a running host reads it at its next start"));
+    note!(
+        "{}",
+        text::dim("a running host reads it at its next start; until then the token works")
+    );
     Ok(Exit::Done)
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::HostArgs;
 use crate::admin::Serving;
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Overrides, TenantToken};
 use crate::paths::for_tenant;
 use crate::task::TenantId;
 
@@ -15,16 +15,25 @@ pub fn directories(host: &HostArgs, tool: &str) -> Vec<(String, PathBuf)> {
     let Ok(config) = Config::load(None, Overrides::default()) else {
         return Vec::new();
     };
+    let tenant = match &host.token {
+        None => Some(TenantId::local()),
+        // A token that the host knows and this configuration does not is nobody's here.
+        Some(token) => {
+            let hash = TenantToken::hash(token);
+            let known = config.tenants.iter();
+            let mut known = known.filter(|known| known.token_sha256 == hash);
+            known.next().map(|known| known.tenant.clone())
+        }
+    };
     let serving = Serving::read(&config.data_dir).filter(|serving| serving.url == host.url);
     let plugins = serving.into_iter().flat_map(|serving| serving.plugins);
     let directories = plugins
         .filter(|(_, plugin)| plugin.tools.contains(tool))
         .flat_map(|(_, plugin)| plugin.written);
     directories
-        .map(|(seen, path)| match &host.token {
-            None => (seen, for_tenant(&path, TenantId::local().as_str()).0),
-            // Whose token it is, only the host knows.
-            Some(_) => (seen, path),
+        .map(|(seen, path)| match &tenant {
+            Some(tenant) => (seen, for_tenant(&path, tenant.as_str()).0),
+            None => (seen, path),
         })
         .collect()
 }

@@ -82,7 +82,7 @@ impl Notice {
 fn detached(id: &str) -> String {
     format!(
         "this call runs within its request, because its client takes no tasks; when the client \
-         leaves it, it goes on as task {id}: `longshore task get {id}` reads it, `longshore task \
-         cancel {id}` stops it"
+         leaves it, it goes on as task {id}: while `longshore serve` runs on this data directory, \
+         `longshore task get {id}` reads it and `longshore task cancel {id}` stops it"
     )
 }

@@ -13,7 +13,9 @@ use super::held::WaitingPlace;
 use super::journal::{Journal, Note};
 use super::places::Place;
 use super::{Asks, Listener, Scheduler, Submission};
-use crate::task::{Abilities, ExternalReference, Progress, Recovery, TaskId, TenantId, Trace};
+use crate::task::{
+    Abilities, ExternalReference, Progress, Recovery, TaskId, TenantId, ToolRef, Trace,
+};
 
 /// Guest output kept in memory between two saves, bytes; more is dropped and said to be.
 const LOG_BUFFER_MAX: usize = 64 * 1024;
@@ -168,6 +170,10 @@ impl Run {
     /// Whose call it is.
     pub fn tenant(&self) -> &TenantId {
         &self.0.submission.tenant
+    }
+
+    pub fn tool(&self) -> &ToolRef {
+        &self.0.submission.tool
     }
 
     /// Whether a question would be asked by a task, which remembers its answer for good.

@@ -317,7 +317,7 @@ fn reply<T>(outcome: FsResult<T>) -> Reply<T> {
 }
 
 fn note_full(log: &Log, allotment: &Allotment) {
-    log.note(&format!(
+    log.warn(&format!(
         "a directory is full: it may take {} bytes; delete files there, or have the operator raise its \
          `quota_bytes`",
         allotment.max_bytes()

@@ -42,6 +42,7 @@ struct State {
     written_bytes: usize,
     /// The end of standard error.
     tail: Vec<u8>,
+    has_warned: bool,
 }
 
 /// One of a guest's output streams.
@@ -77,6 +78,18 @@ impl Log {
     /// Adds a line of the host's own.
     pub fn note(&self, text: &str) {
         self.append(format!("[host] {text}\n").as_bytes(), false);
+    }
+
+    /// The same of what its operator has to mend, who may never see the log of a call that was no task:
+    /// once a run it is in the host's log as well.
+    pub fn warn(&self, text: &str) {
+        self.note(text);
+        if let Some(run) = &self.0.run
+            && !std::mem::replace(&mut self.state().has_warned, true)
+        {
+            let (tenant, tool) = (run.tenant(), run.tool());
+            tracing::warn!(%tenant, plugin = %tool.plugin, tool = %tool.tool, "{text}");
+        }
     }
 
     /// Adds what the guest said to its client.

@@ -248,6 +248,7 @@ impl Sandbox {
         })
         .await?;
         let output = self.0.cache.temporary();
+        tracing::info!(%digest, "compiling a component");
         let started = std::time::Instant::now();
         self.0
             .compiler

@@ -31,6 +31,8 @@ pub enum Reply {
     TimedOut,
     /// Not answered at all.
     Failed(String),
+    /// Not sent, since this plugin may not.
+    Denied(String),
 }
 
 /// Sends requests, at most so many at once, and tells of each as soon as it ends, by its place in
@@ -60,6 +62,8 @@ struct Run<'a> {
     /// When this run began, and the time of the runs before it, ms.
     began: Instant,
     earlier_ms: u64,
+    /// Cases whose requests this run was not allowed to send.
+    denied: usize,
     /// Why no more cases are begun: a cancel, or a host that no longer takes what is saved.
     ended: Option<Error>,
 }
@@ -94,11 +98,19 @@ pub fn run(
         earlier_ms: journal.elapsed_ms,
         journal,
         began: Instant::now(),
+        denied: 0,
         ended: None,
     };
     run.tell();
     run.all(root, paths, arguments.concurrency, sender);
     match run.ended {
+        // Nothing was tested, which must not look like a host that is broken.
+        None if run.denied == run.total => fail!(
+            "none of the {} cases may be sent: no grant covers {}, or the person who was asked said no; \
+             the operator gives it as `http` under [plugin.regression-run.grants]",
+            run.total,
+            arguments.base_url
+        ),
         None => Ok(Report::new(&run.journal)),
         Some(error) if error.is_stopped() => {
             Err(Error::cancelled(report::stopped(&run.journal, run.total)))
@@ -168,6 +180,7 @@ impl Run<'_> {
     }
 
     fn take(&mut self, ready: &Ready, reply: &Reply) {
+        self.denied += usize::from(matches!(reply, Reply::Denied(_)));
         let Some(failure) = judge(&ready.case, reply) else {
             return self.journal.pass(&ready.path);
         };
@@ -206,7 +219,7 @@ fn judge(case: &Case, reply: &Reply) -> Option<Failure> {
     match reply {
         Reply::Answered(answer) => check::judge(case, answer),
         Reply::TimedOut => Some(check::too_slow(case)),
-        Reply::Failed(cause) => Some(check::without_answer(case, cause)),
+        Reply::Failed(cause) | Reply::Denied(cause) => Some(check::without_answer(case, cause)),
     }
 }
 

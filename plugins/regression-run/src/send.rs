@@ -59,6 +59,7 @@ fn reply(result: Result<Response, HttpError>) -> Reply {
             duration_ms: u64::try_from(response.elapsed.as_millis()).unwrap_or(u64::MAX),
         }),
         Err(HttpError::TimedOut) => Reply::TimedOut,
+        Err(HttpError::Denied) => Reply::Denied(HttpError::Denied.to_string()),
         Err(error) => Reply::Failed(error.to_string()),
     }
 }

@@ -78,7 +78,10 @@ impl<S: FnMut(&Request) -> Sent> Drive<'_, S> {
                 Action::GiveUp(index) => self.give_up(index)?,
                 Action::AskUndo => self.ask_undo()?,
                 Action::Undo(index) => self.undo(index)?,
-                Action::Finish => return Ok(()),
+                Action::Finish => {
+                    self.tell("");
+                    return Ok(());
+                }
             }
         }
     }
@@ -215,14 +218,17 @@ impl<S: FnMut(&Request) -> Sent> Drive<'_, S> {
     }
 
     fn progress(&self, doing: &str, index: usize) {
+        self.tell(&format!(", {doing} {}", self.plan.steps[index].name));
+    }
+
+    fn tell(&self, doing: &str) {
         let done = self.journal.records.iter();
         let done = done.filter(|record| record.state == State::Done).count();
         let total = self.plan.steps.len();
-        let name = &self.plan.steps[index].name;
         self.ctx.progress_of(
             done as u64,
             total as u64,
-            format!("{done}/{total} done, {doing} {name}"),
+            format!("{done}/{total} done{doing}"),
         );
     }
 }
